@@ -1,0 +1,125 @@
+//! The bundle: the kernels of one compiled target, with their PTX and metadata, as bytes that a program carries.
+
+/// The kernels of one target (a lib, bin, test, example or bench).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    /// The target as cargo names it, with its kind: `bin photo`, `lib warpsmith_tests`.
+    pub target: String,
+    /// `rustc -vV`'s first line, of the compiler that made the bitcode.
+    pub compiler: String,
+    /// The kernels; order has no meaning.
+    pub kernels: Vec<KernelRecord>,
+    /// Why the target has no kernels: rustc's message, when the nested build of this target failed.
+    pub failure: Option<String>,
+}
+
+/// What names a kernel instance, equal in the host build and the nested build.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelKey {
+    /// `module_path!()` of the definition.
+    pub module_path: String,
+    /// The function's name.
+    pub name: String,
+    /// `file!()` of the definition.
+    pub file: String,
+    /// Line of the definition, from 1.
+    pub line: u32,
+    /// Column of the definition, from 1.
+    pub column: u32,
+    /// Type name of the generic arguments: `type_name` of a struct generic over them.
+    pub instance: String,
+}
+
+/// One kernel instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelRecord {
+    /// What names it.
+    pub key: KernelKey,
+    /// Its entry point in the PTX.
+    pub entry: String,
+    /// Its parameters, as `warpsmith_device::abi::ParamDesc` has them.
+    pub params: Vec<ParamRecord>,
+    /// Exact block shape it was compiled for; zeros when any.
+    pub block: [u32; 3],
+    /// Most threads in a block; 0 when not given.
+    pub max_threads: u32,
+    /// Whether it waits at a block barrier: the CPU executor then needs coroutines.
+    pub uses_barrier: bool,
+    /// Whether it exchanges values within warps: likewise.
+    pub uses_warp: bool,
+    /// Whether it allocates: the device heap must be sized.
+    pub uses_heap: bool,
+    /// Whether its call graph has a ring or an indirect call, so that its stack depth is not known.
+    pub unbounded_stack: bool,
+    /// Bytes of static shared memory.
+    pub shared_bytes: u64,
+    /// Its panic sites; a panic record on the device names one by index.
+    pub sites: Vec<PanicSite>,
+    /// Its PTX, one for each architecture, lowest first.
+    pub images: Vec<Image>,
+}
+
+/// Shape of one parameter; see `warpsmith_device::abi::ParamDesc`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParamRecord {
+    /// `ParamKind` as a number.
+    pub kind: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Size in bytes of the second argument.
+    pub extent_size: u64,
+    /// Layout hash.
+    pub layout: u64,
+}
+
+/// A place where a kernel panics.
+///
+/// The message is `pieces[0] value[0] pieces[1] value[1] ... pieces[n]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PanicSite {
+    /// The constant parts of the message, one more than there are values.
+    pub pieces: Vec<String>,
+    /// How to print each value of the record.
+    pub values: Vec<ValueFormat>,
+}
+
+/// How a panic's value, kept as 64 bits, prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ValueFormat {
+    /// An unsigned integer of at most 64 bits.
+    Unsigned = 0,
+    /// A signed integer, sign-extended to 64 bits.
+    Signed = 1,
+    /// An `f32`, as its bits, by `Display`.
+    F32 = 2,
+    /// An `f64`, as its bits, by `Display`.
+    F64 = 3,
+    /// A `bool`.
+    Bool = 4,
+    /// A `char`.
+    Char = 5,
+    /// A value that was not recorded: prints as `_`.
+    Opaque = 6,
+    /// An `f32`, as its bits, by `Debug` (`1.0`, not `1`).
+    F32Debug = 7,
+    /// An `f64`, as its bits, by `Debug`.
+    F64Debug = 8,
+    /// A `char` by `Debug`, in quotes.
+    CharDebug = 9,
+    /// An unsigned integer in lower hexadecimal.
+    LowerHex = 10,
+}
+
+/// A kernel's PTX for one architecture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Architecture: 90 for `sm_90`.
+    pub architecture: u32,
+    /// PTX version that it asks for: 78 for 7.8.
+    pub ptx_version: u32,
+    /// The text.
+    pub ptx: String,
+}

@@ -1,0 +1,2 @@
+//! Compiles kernels: rustc's bitcode in, PTX out, embedded into the program that launches them.
+pub mod bundle;

@@ -1,0 +1,562 @@
+//! How a kernel's parameters cross from host to device, as the macro, the lowering and the launcher agree on it.
+//!
+//! A parameter of type `P` is described by [`KernelParam`]. The host keeps it as `P::Raw`. The device entry receives it
+//! as one or two C arguments, `P::Abi0` and `P::Abi1` (`()` where there is no second), which are pointers and `usize`
+//! only, so that no C ABI coerces them. A by-value parameter arrives as a pointer that the lowering turns into a
+//! `byval` kernel parameter of the value's size and alignment.
+
+use core::marker::PhantomData;
+use core::mem::{align_of, size_of};
+
+/// Version of the agreement in this file; part of every [`KernelDesc`].
+pub const ABI_VERSION: u32 = 1;
+
+/// What kind of argument a kernel parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ParamKind {
+    /// A value: one `byval` argument of `size` bytes (a plain, ignored pointer when `size` is 0).
+    Value = 0,
+    /// `&[T]`: a pointer and a length in elements.
+    Slice = 1,
+    /// `&T`: a pointer.
+    Ref = 2,
+    /// `GridSliceMut<T, M>`: a pointer and a `byval` argument of `extent_size` bytes (length and ownership map).
+    GridSliceMut = 3,
+    /// `*const T` or `*mut T`: a pointer without promises.
+    Pointer = 4,
+}
+
+/// Shape of one kernel parameter, compared between host and device before the first launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct ParamDesc {
+    /// Kind of the argument.
+    pub kind: ParamKind,
+    /// Alignment in bytes of the value or of one element.
+    pub align: u32,
+    /// Size in bytes of the value or of one element.
+    pub size: u64,
+    /// Size in bytes of the second, `byval`, argument of a [`ParamKind::GridSliceMut`]; 0 otherwise. Its alignment is 8.
+    pub extent_size: u64,
+    /// Hash of the type's fields, from [`KernelValue::LAYOUT`].
+    pub layout: u64,
+}
+
+/// Options of a kernel, as given to `#[kernel(...)]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct KernelOptions {
+    /// Exact block shape the kernel is compiled for, or zeros when any block may be launched.
+    pub block: [u32; 3],
+    /// Most threads a block of this kernel may have; 0 when not given.
+    pub max_threads: u32,
+    /// Least blocks that should be resident on a multiprocessor; 0 when not given.
+    pub min_blocks: u32,
+    /// Most registers a thread may use; 0 when not given.
+    pub max_registers: u32,
+    /// Whether `a * b + c` may be fused (1) or keeps its two roundings (0).
+    pub contract: u32,
+    /// Whether float maths may be reassociated and approximated (1).
+    pub fast_math: u32,
+    /// Whether index checks are removed (1): only for `unsafe` kernels.
+    pub unchecked: u32,
+}
+
+impl KernelOptions {
+    /// No option given.
+    pub const NONE: Self = Self {
+        block: [0; 3],
+        max_threads: 0,
+        min_blocks: 0,
+        max_registers: 0,
+        contract: 0,
+        fast_math: 0,
+        unchecked: 0,
+    };
+}
+
+/// One kernel instance, as the macro describes it to the lowering and to the launcher.
+///
+/// The lowering reads it out of the bitcode, so the layout is fixed: `repr(C)`, strings as pointer and length.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct KernelDesc {
+    /// [`ABI_VERSION`].
+    pub abi_version: u32,
+    /// Line of the kernel's definition, from 1.
+    pub line: u32,
+    /// Column of the kernel's definition, from 1.
+    pub column: u32,
+    /// Options given to the attribute.
+    pub options: KernelOptions,
+    /// `module_path!()` of the definition.
+    pub module_path: CStrRef,
+    /// The function's name.
+    pub name: CStrRef,
+    /// `file!()` of the definition.
+    pub file: CStrRef,
+    /// The parameters, in order.
+    pub params: *const ParamDesc,
+    /// Number of parameters.
+    pub param_count: usize,
+}
+
+// SAFETY: every pointer in a `KernelDesc` is to immutable static data.
+unsafe impl Sync for KernelDesc {}
+// SAFETY: as above.
+unsafe impl Send for KernelDesc {}
+
+impl KernelDesc {
+    /// Describes a kernel; evaluated in a constant by the macro's expansion.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        module_path: &'static str,
+        file: &'static str,
+        line: u32,
+        column: u32,
+        options: KernelOptions,
+        params: &'static [ParamDesc],
+    ) -> Self {
+        Self {
+            abi_version: ABI_VERSION,
+            line,
+            column,
+            options,
+            module_path: CStrRef::new(module_path),
+            name: CStrRef::new(name),
+            file: CStrRef::new(file),
+            params: params.as_ptr(),
+            param_count: params.len(),
+        }
+    }
+
+    /// The parameters, in order.
+    #[must_use]
+    pub const fn params(&self) -> &'static [ParamDesc] {
+        // SAFETY: `new` is the only constructor and took both from one static slice.
+        unsafe { core::slice::from_raw_parts(self.params, self.param_count) }
+    }
+}
+
+/// A static string with a fixed layout: pointer, then length in bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CStrRef {
+    ptr: *const u8,
+    len: usize,
+}
+
+impl CStrRef {
+    /// Takes a static string apart.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        Self { ptr: text.as_ptr(), len: text.len() }
+    }
+
+    /// The string.
+    #[must_use]
+    pub const fn get(&self) -> &'static str {
+        // SAFETY: `new` is the only constructor and took both from one static string.
+        unsafe { core::str::from_utf8_unchecked(core::slice::from_raw_parts(self.ptr, self.len)) }
+    }
+}
+
+/// Bounds the life of everything a kernel's thread receives: borrowed for one thread's run, never `'static`.
+#[derive(Debug)]
+pub struct Scope {
+    _private: (),
+}
+
+impl Scope {
+    /// A scope for one thread's run of a kernel.
+    ///
+    /// # Safety
+    /// Only for the code that runs a kernel's thread: it must drop the scope when that thread's run ends.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self { _private: () }
+    }
+}
+
+/// A pointer to a by-value kernel parameter; the lowering makes it a `byval` argument.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct ByVal<T>(*const T);
+
+impl<T: Copy> ByVal<T> {
+    /// Reads the parameter.
+    ///
+    /// # Safety
+    /// Only in a kernel entry, on the argument it was called with.
+    pub unsafe fn read(self) -> T {
+        if size_of::<T>() == 0 {
+            // SAFETY: a value without size needs no memory, only an aligned pointer.
+            return unsafe { core::ptr::NonNull::<T>::dangling().as_ptr().read() };
+        }
+        // SAFETY: the launcher put a `T` there.
+        unsafe { self.0.read() }
+    }
+}
+
+/// A type that crosses to the device by value: plain data that holds no address and is the same bytes on both sides.
+///
+/// Derive it with `#[derive(KernelValue)]`; implemented for scalars, arrays, tuples and `Option`.
+///
+/// # Safety
+/// The type holds no reference, no pointer and nothing that names a host resource, in any value; [`Self::LAYOUT`]
+/// changes when the order, offset or type of a field changes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel by value",
+    label = "not plain data that may cross to the device",
+    note = "scalars, arrays, tuples and `Option` of such types cross, and so do `Copy` structs and enums with \
+            `#[derive(KernelValue)]`; slices are written `&[T]` and outputs `GridSliceMut<T>` in the kernel's own signature"
+)]
+pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
+    /// A hash of the type's layout: size, alignment and, for structs and enums, fields with their offsets.
+    const LAYOUT: u64;
+}
+
+/// Folds one number into a layout hash (FNV-1a over 64-bit words).
+#[must_use]
+pub const fn fold_layout(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// The layout hash of a type without fields: its size, alignment and a name that tells scalars of one size apart.
+#[must_use]
+pub const fn leaf_layout<T>(name: &str) -> u64 {
+    let mut hash = fold_layout(0xcbf2_9ce4_8422_2325, size_of::<T>() as u64);
+    hash = fold_layout(hash, align_of::<T>() as u64);
+    let bytes = name.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = fold_layout(hash, bytes[i] as u64);
+        i += 1;
+    }
+    hash
+}
+
+macro_rules! scalar_values {
+    ($($scalar:ty),* $(,)?) => {$(
+        // SAFETY: a scalar holds no address.
+        unsafe impl KernelValue for $scalar {
+            const LAYOUT: u64 = leaf_layout::<$scalar>(stringify!($scalar));
+        }
+    )*};
+}
+scalar_values!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64, bool, char, ());
+scalar_values!(half::f16, half::bf16);
+
+// SAFETY: an array holds what its elements hold.
+unsafe impl<T: KernelValue, const N: usize> KernelValue for [T; N] {
+    const LAYOUT: u64 = fold_layout(fold_layout(leaf_layout::<Self>("array"), N as u64), T::LAYOUT);
+}
+
+// SAFETY: an option holds what its value holds.
+unsafe impl<T: KernelValue> KernelValue for Option<T> {
+    const LAYOUT: u64 = fold_layout(leaf_layout::<Self>("Option"), T::LAYOUT);
+}
+
+// SAFETY: it holds nothing.
+unsafe impl<T: ?Sized + 'static> KernelValue for PhantomData<T>
+where
+    PhantomData<T>: Send + Sync,
+{
+    const LAYOUT: u64 = leaf_layout::<Self>("PhantomData");
+}
+
+macro_rules! tuple_values {
+    ($($name:ident $index:tt),*) => {
+        // SAFETY: a tuple holds what its fields hold.
+        unsafe impl<$($name: KernelValue),*> KernelValue for ($($name,)*) {
+            const LAYOUT: u64 = {
+                let mut hash = leaf_layout::<Self>("tuple");
+                $(
+                    hash = fold_layout(hash, core::mem::offset_of!(Self, $index) as u64);
+                    hash = fold_layout(hash, $name::LAYOUT);
+                )*
+                hash
+            };
+        }
+    };
+}
+tuple_values!(A 0);
+tuple_values!(A 0, B 1);
+tuple_values!(A 0, B 1, C 2);
+tuple_values!(A 0, B 1, C 2, D 3);
+tuple_values!(A 0, B 1, C 2, D 3, E 4);
+tuple_values!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple_values!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple_values!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+/// A type that a device buffer may hold: every [`KernelValue`], and the atomics.
+///
+/// # Safety
+/// As for [`KernelValue`], except that it need not be `Copy`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an element of device memory",
+    label = "not plain data that may live in device memory",
+    note = "elements are scalars, arrays, tuples, `Option`, atomics and `Copy` structs and enums with \
+            `#[derive(KernelValue)]`; `Cell` and other unsynchronised interior mutability would be a race"
+)]
+pub unsafe trait DeviceElement: Send + Sync + 'static {
+    /// As [`KernelValue::LAYOUT`].
+    const LAYOUT: u64;
+}
+
+// SAFETY: asks less than `KernelValue`.
+unsafe impl<T: KernelValue> DeviceElement for T {
+    const LAYOUT: u64 = T::LAYOUT;
+}
+
+macro_rules! atomic_elements {
+    ($($atomic:ident $plain:ty),* $(,)?) => {$(
+        // SAFETY: an atomic integer holds no address.
+        unsafe impl DeviceElement for core::sync::atomic::$atomic {
+            const LAYOUT: u64 = leaf_layout::<Self>(stringify!($atomic));
+        }
+        // SAFETY: the standard library promises the same size and bit validity.
+        unsafe impl AtomicElement for core::sync::atomic::$atomic {
+            type Plain = $plain;
+        }
+    )*};
+}
+atomic_elements!(AtomicI32 i32, AtomicU32 u32, AtomicI64 i64, AtomicU64 u64, AtomicIsize isize, AtomicUsize usize,
+    AtomicI8 i8, AtomicU8 u8, AtomicI16 i16, AtomicU16 u16, AtomicBool bool);
+
+/// An atomic type and the plain type with the same bytes.
+///
+/// # Safety
+/// `Self` and `Plain` have the same size, alignment and valid bytes.
+pub unsafe trait AtomicElement: DeviceElement {
+    /// The type without atomic access.
+    type Plain: KernelValue;
+}
+
+/// How a parameter of a kernel crosses. The macro names each parameter's type with `'static` in place of its
+/// lifetimes; [`Self::Bound`] is what the function receives, bound to one thread's run.
+///
+/// # Safety
+/// `DESC` describes `Raw`, `Abi0` and `Abi1` as [`ParamKind`] says.
+pub unsafe trait KernelParam: 'static {
+    /// The parameter as the host keeps it between launch and run.
+    type Raw: Copy + Send + Sync + 'static;
+    /// First argument of the device entry.
+    type Abi0;
+    /// Second argument of the device entry, or `()`.
+    type Abi1;
+    /// What the kernel's function receives.
+    type Bound<'s>;
+    /// Shape of the parameter.
+    const DESC: ParamDesc;
+
+    /// Makes the parameter from what the host kept: the CPU executor's way.
+    ///
+    /// # Safety
+    /// `raw` comes from a launch that is running, and no other thread's run uses the same index witness.
+    unsafe fn from_raw<'s>(raw: Self::Raw, scope: &'s Scope) -> Self::Bound<'s>;
+
+    /// Makes the parameter from the device entry's arguments.
+    ///
+    /// # Safety
+    /// Only in a kernel entry, on the arguments it was called with.
+    unsafe fn from_abi<'s>(abi0: Self::Abi0, abi1: Self::Abi1, scope: &'s Scope) -> Self::Bound<'s>;
+
+    /// Lists the addresses of the entry's arguments inside `raw`, in order, as a driver's launch call takes them.
+    fn arguments(raw: &Self::Raw, each: &mut dyn FnMut(*const u8));
+}
+
+/// The [`KernelParam`] of a by-value parameter of type `T`.
+#[derive(Debug)]
+pub struct Value<T>(PhantomData<T>);
+
+static DUMMY_ARGUMENT: u64 = 0;
+
+// SAFETY: one `byval` argument, as `ParamKind::Value` says.
+unsafe impl<T: KernelValue> KernelParam for Value<T> {
+    type Raw = T;
+    type Abi0 = ByVal<T>;
+    type Abi1 = ();
+    type Bound<'s> = T;
+    const DESC: ParamDesc = ParamDesc {
+        kind: ParamKind::Value,
+        align: align_of::<T>() as u32,
+        size: size_of::<T>() as u64,
+        extent_size: 0,
+        layout: T::LAYOUT,
+    };
+
+    unsafe fn from_raw<'s>(raw: T, _scope: &'s Scope) -> T {
+        raw
+    }
+
+    unsafe fn from_abi<'s>(abi0: ByVal<T>, (): (), _scope: &'s Scope) -> T {
+        // SAFETY: the caller promises an entry's argument.
+        unsafe { abi0.read() }
+    }
+
+    fn arguments(raw: &T, each: &mut dyn FnMut(*const u8)) {
+        if size_of::<T>() == 0 {
+            each((&raw const DUMMY_ARGUMENT).cast());
+        } else {
+            each((&raw const *raw).cast());
+        }
+    }
+}
+
+/// A slice as the host keeps it: an address of the device and a length in elements.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawSlice<T> {
+    /// Address of the first element on the device that runs the kernel.
+    pub ptr: *const T,
+    /// Length in elements.
+    pub len: usize,
+}
+
+impl<T> Clone for RawSlice<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for RawSlice<T> {}
+// SAFETY: an address; whoever makes a parameter of it answers for the access.
+unsafe impl<T> Send for RawSlice<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for RawSlice<T> {}
+
+// SAFETY: a pointer and a length, as `ParamKind::Slice` says. The empty array keeps `noalias` and `readonly`.
+unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
+    type Raw = RawSlice<T>;
+    type Abi0 = &'static [T; 0];
+    type Abi1 = usize;
+    type Bound<'s> = &'s [T];
+    const DESC: ParamDesc = ParamDesc {
+        kind: ParamKind::Slice,
+        align: align_of::<T>() as u32,
+        size: size_of::<T>() as u64,
+        extent_size: 0,
+        layout: T::LAYOUT,
+    };
+
+    unsafe fn from_raw<'s>(raw: RawSlice<T>, _scope: &'s Scope) -> &'s [T] {
+        // SAFETY: the launch borrowed `len` elements at `ptr` from a buffer for its whole run.
+        unsafe { core::slice::from_raw_parts(raw.ptr, raw.len) }
+    }
+
+    unsafe fn from_abi<'s>(abi0: &'static [T; 0], abi1: usize, _scope: &'s Scope) -> &'s [T] {
+        // SAFETY: the launcher passed a buffer's address and length, borrowed for the launch.
+        unsafe { core::slice::from_raw_parts((&raw const *abi0).cast::<T>(), abi1) }
+    }
+
+    fn arguments(raw: &RawSlice<T>, each: &mut dyn FnMut(*const u8)) {
+        each((&raw const raw.ptr).cast());
+        each((&raw const raw.len).cast());
+    }
+}
+
+/// A pointer as the host keeps it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawPtr<T> {
+    /// Address on the device that runs the kernel.
+    pub ptr: *const T,
+}
+
+impl<T> Clone for RawPtr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for RawPtr<T> {}
+// SAFETY: an address; whoever makes a parameter of it answers for the access.
+unsafe impl<T> Send for RawPtr<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for RawPtr<T> {}
+
+// SAFETY: one pointer, as `ParamKind::Ref` says.
+unsafe impl<T: DeviceElement> KernelParam for &'static T {
+    type Raw = RawPtr<T>;
+    type Abi0 = &'static T;
+    type Abi1 = ();
+    type Bound<'s> = &'s T;
+    const DESC: ParamDesc = ParamDesc {
+        kind: ParamKind::Ref,
+        align: align_of::<T>() as u32,
+        size: size_of::<T>() as u64,
+        extent_size: 0,
+        layout: T::LAYOUT,
+    };
+
+    unsafe fn from_raw<'s>(raw: RawPtr<T>, _scope: &'s Scope) -> &'s T {
+        // SAFETY: the launch borrowed one element at `ptr` from a buffer for its whole run.
+        unsafe { &*raw.ptr }
+    }
+
+    unsafe fn from_abi<'s>(abi0: &'static T, (): (), _scope: &'s Scope) -> &'s T {
+        abi0
+    }
+
+    fn arguments(raw: &RawPtr<T>, each: &mut dyn FnMut(*const u8)) {
+        each((&raw const raw.ptr).cast());
+    }
+}
+
+macro_rules! pointer_params {
+    ($($pointer:ty, $cast:ident);* $(;)?) => {$(
+        // SAFETY: one pointer, as `ParamKind::Pointer` says.
+        unsafe impl<T: 'static> KernelParam for $pointer {
+            type Raw = RawPtr<T>;
+            type Abi0 = $pointer;
+            type Abi1 = ();
+            type Bound<'s> = $pointer;
+            const DESC: ParamDesc = ParamDesc {
+                kind: ParamKind::Pointer,
+                align: align_of::<T>() as u32,
+                size: size_of::<T>() as u64,
+                extent_size: 0,
+                layout: 0,
+            };
+
+            unsafe fn from_raw<'s>(raw: RawPtr<T>, _scope: &'s Scope) -> $pointer {
+                raw.ptr.$cast()
+            }
+
+            unsafe fn from_abi<'s>(abi0: $pointer, (): (), _scope: &'s Scope) -> $pointer {
+                abi0
+            }
+
+            fn arguments(raw: &RawPtr<T>, each: &mut dyn FnMut(*const u8)) {
+                each((&raw const raw.ptr).cast());
+            }
+        }
+    )*};
+}
+pointer_params!(*const T, cast; *mut T, cast_mut);
+
+/// Whether this crate was compiled for the device: true only in the nested build.
+pub const IS_DEVICE_BUILD: bool = cfg!(warpsmith_device);
+
+/// Ties an entry to its description and to the type name of its generic arguments; called by every launch function.
+///
+/// In the device build this is a call that the lowering looks for; on the host it is never reached.
+#[inline(always)]
+pub fn register_entry(entry: *const (), desc: &'static KernelDesc, instance: &'static str) {
+    #[cfg(warpsmith_device)]
+    // SAFETY: the lowering removes the call; the function has no body and no effect.
+    unsafe {
+        unsafe extern "C" {
+            fn __warpsmith_register(
+                entry: *const (),
+                desc: *const KernelDesc,
+                instance: *const u8,
+                instance_len: usize,
+            );
+        }
+        __warpsmith_register(entry, desc, instance.as_ptr(), instance.len());
+    }
+    #[cfg(not(warpsmith_device))]
+    let _ = (entry, desc, instance);
+}

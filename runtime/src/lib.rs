@@ -1,0 +1,1 @@
+//! GPU kernels in ordinary Rust: the host side.
