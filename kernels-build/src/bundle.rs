@@ -1,5 +1,12 @@
 //! The bundle: the kernels of one compiled target, with their PTX and metadata, as bytes that a program carries.
 
+mod codec;
+
+pub use codec::{DecodeError, ENTRY_ALIGN, ENTRY_MAGIC, Entries, VERSION, entries, frame};
+
+/// Name of the ELF section that holds the framed bundles of a program.
+pub const SECTION: &str = "warpsmith_bundles";
+
 /// The kernels of one target (a lib, bin, test, example or bench).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
@@ -111,6 +118,23 @@ pub enum ValueFormat {
     CharDebug = 9,
     /// An unsigned integer in lower hexadecimal.
     LowerHex = 10,
+}
+
+impl ValueFormat {
+    /// Every format, in the order of their numbers.
+    pub const ALL: &'static [Self] = &[
+        Self::Unsigned,
+        Self::Signed,
+        Self::F32,
+        Self::F64,
+        Self::Bool,
+        Self::Char,
+        Self::Opaque,
+        Self::F32Debug,
+        Self::F64Debug,
+        Self::CharDebug,
+        Self::LowerHex,
+    ];
 }
 
 /// A kernel's PTX for one architecture.
