@@ -1,1 +1,80 @@
-//! The `#[kernel]` attribute and `#[derive(KernelValue)]`.
+//! The `#[kernel]` attribute and `#[derive(KernelValue)]` of warpsmith; use them through the `warpsmith` crate.
+
+mod check;
+mod derive;
+mod expand;
+mod parse;
+
+use proc_macro::TokenStream;
+
+/// Makes a function a kernel: it keeps working as a function, and gets a typed `launch` beside it.
+///
+/// `fn saxpy(..)` stays as written. In addition `saxpy::launch(&stream, config, ..)` starts it over a grid, on a GPU or
+/// on the CPU executor, with one argument for each parameter of the function. An `unsafe fn` has an `unsafe` launch.
+///
+/// # Parameters
+/// | parameter | argument of `launch` | meaning |
+/// | --- | --- | --- |
+/// | `a: T`, where `T: KernelValue` | `T` | plain data, copied to every thread |
+/// | `x: &[T]`, where `T: DeviceElement` | `&DeviceBuffer<T>`, `DeviceSlice<T>` | device memory that all threads read |
+/// | `x: &T` | `&DeviceBuffer<T>` | its first element |
+/// | `y: GridSliceMut<T>` | `&mut DeviceBuffer<T>`, `DeviceSliceMut<T>` | device memory of which each thread writes its own elements |
+/// | `n: &[AtomicU32]` and the like | `&mut DeviceBuffer<u32>`, `&DeviceBuffer<AtomicU32>` | device memory that all threads update |
+/// | `p: *const T`, `p: *mut T` | the pointer | an address; only in an `unsafe fn` |
+///
+/// Type and constant generics, bounds and `where` clauses are those of the function, so `launch::<f32>(..)` works where
+/// nothing else fixes the type.
+///
+/// # Options
+/// `#[kernel(block = 256, contract)]`; numbers may be constants of type `u32`, and constant generics may take part.
+///
+/// | option | meaning |
+/// | --- | --- |
+/// | `block = X`, `block = (X, Y)`, `block = (X, Y, Z)` | compiled for exactly this block shape; a launch with another is refused |
+/// | `max_threads = N` | most threads a block may have, at most 1024 |
+/// | `min_blocks = N` | blocks that should fit on a multiprocessor at once; needs `block` or `max_threads` |
+/// | `max_registers = N` | most registers a thread may use, at most 255 |
+/// | `contract` | `a * b + c` may be fused into one rounding |
+/// | `fast_math` | float maths may be reassociated and approximated |
+/// | `unchecked` | index checks are removed; only for an `unsafe fn` |
+///
+/// # Examples
+/// ```ignore
+/// use warpsmith::prelude::*;
+///
+/// /// Adds `a * x` to `y`.
+/// #[kernel]
+/// fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
+///     let i = global_idx();
+///     if let Some(y) = y.get_mut(&i) {
+///         *y += a * x[i.get()];
+///     }
+/// }
+///
+/// saxpy::launch(&stream, LaunchConfig::for_len(x.len()), 3.0, &x, &mut y)?;
+/// ```
+#[proc_macro_attribute]
+pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::kernel(options.into(), item.into()).into()
+}
+
+/// Lets a `Copy` struct or enum cross to the device by value and live in device memory.
+///
+/// Every field must be a `KernelValue` itself, so the type holds no host pointer. Structs, tuple structs and enums, with
+/// data or without, may be generic over types and constants; unions and types with lifetimes are refused. The derive
+/// hashes size, alignment, field offsets, field types and discriminants, so that host and device are known to agree.
+///
+/// # Examples
+/// ```ignore
+/// use warpsmith::prelude::*;
+///
+/// #[derive(Clone, Copy, KernelValue)]
+/// struct Particle<const N: usize> {
+///     position: [f32; N],
+///     charge: f32,
+/// }
+/// ```
+#[proc_macro_derive(KernelValue)]
+pub fn kernel_value(item: TokenStream) -> TokenStream {
+    derive::kernel_value(item.into()).into()
+}

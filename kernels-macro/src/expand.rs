@@ -1,0 +1,454 @@
+//! [`KernelFn`] to the typed launcher and the device entry that stand beside the user's function.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::visit::Visit;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, BoundLifetimes, Expr, GenericArgument, GenericParam, Generics, Lifetime, LifetimeParam,
+    ParenthesizedGenericArguments, PathArguments, PredicateType, Type, TypeBareFn, TypeParamBound, TypeReference,
+    WherePredicate, parse_quote_spanned,
+};
+
+use crate::check::{self, Problems};
+use crate::parse::{KernelFn, Param, ParamKind};
+
+/// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
+pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut problems = Problems::default();
+    let launcher = KernelFn::parse(options, item.clone(), &mut problems).map(|kernel| {
+        check::kernel(&kernel, &mut problems);
+        if problems.in_signature() { placeholder(&kernel) } else { launcher(&kernel, problems.is_empty()) }
+    });
+    let errors = problems.into_compile_errors();
+    quote!(#item #launcher #errors)
+}
+
+/// The launcher of a kernel whose signature is in order; options are left out when they are not.
+fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
+    // Locals of this span never meet the user's, and lints take what has it for foreign code, which keeps crates that
+    // forbid `unsafe` usable.
+    let site = Span::mixed_site();
+    let name = &kernel.sig.ident;
+    let unsafety = &kernel.sig.unsafety;
+    let LaunchGenerics { params: generics, arguments, phantom, predicates } = LaunchGenerics::new(&kernel.sig.generics);
+    let params: Vec<LaunchParam> = kernel.params.iter().enumerate().map(|(i, p)| LaunchParam::new(i, p)).collect();
+
+    let signature_args = params.iter().map(|p| &p.signature);
+    let bindings = params.iter().map(|p| &p.binding);
+    let keys: Vec<_> = params.iter().map(|p| &p.key).collect();
+    let raws: Vec<_> = params.iter().map(|p| &p.raw).collect();
+    let locals: Vec<_> = params.iter().map(|p| &p.local).collect();
+    let first: Vec<_> = (0..params.len()).map(|i| format_ident!("p{i}_0", span = site)).collect();
+    let second: Vec<_> = (0..params.len()).map(|i| format_ident!("p{i}_1", span = site)).collect();
+
+    let abi = quote_spanned!(site=> ::warpsmith::__private);
+    let turbofish = (!arguments.is_empty()).then(|| quote_spanned!(site=> ::<#(#arguments),*>));
+    let call = quote_spanned!(site=> #name #turbofish (#(#locals),*));
+    let call = if unsafety.is_some() { quote_spanned!(site=> unsafe { #call }) } else { call };
+    let text = Literal::string(&name.unraw().to_string());
+    let place = quote_spanned!(name.span()=> ::core::file!(), ::core::line!(), ::core::column!());
+    let options = if with_options { options(kernel) } else { quote_spanned!(site=> #abi::KernelOptions::NONE) };
+
+    let instance = quote_spanned! {site=>
+        struct __Instance<#(#generics),*>(::core::marker::PhantomData<(#(*const #phantom,)*)>) #predicates;
+
+        impl<#(#generics),*> __Instance<#(#arguments),*> #predicates {
+            const OPTIONS: #abi::KernelOptions = #options;
+            const PARAMS: &'static [#abi::ParamDesc] = &[#(<#keys as #abi::KernelParam>::DESC),*];
+            const DESC: &'static #abi::KernelDesc = &#abi::KernelDesc::new(
+                #text,
+                ::core::module_path!(),
+                #place,
+                Self::OPTIONS,
+                Self::PARAMS,
+            );
+
+            unsafe extern "C" fn entry(
+                #(
+                    #first: <#keys as #abi::KernelParam>::Abi0,
+                    #second: <#keys as #abi::KernelParam>::Abi1,
+                )*
+            ) {
+                let scope = unsafe { #abi::Scope::new() };
+                #(let #locals = unsafe { <#keys as #abi::KernelParam>::from_abi(#first, #second, &scope) };)*
+                #call;
+            }
+
+            unsafe fn thread(scope: &#abi::Scope, #(#raws: <#keys as #abi::KernelParam>::Raw),*) {
+                #(let #locals = unsafe { <#keys as #abi::KernelParam>::from_raw(#raws, scope) };)*
+                #call;
+            }
+        }
+    };
+
+    let vis = &kernel.vis;
+    let type_name = enum_name(kernel);
+    let docs = documentation(kernel);
+    let launch_docs = launch_documentation(kernel);
+    let (copied, where_clause) = (copied_attributes(kernel), predicates);
+    quote_spanned! {site=>
+        #(#copied)*
+        #docs
+        #vis enum #type_name {}
+
+        #(#copied)*
+        impl #type_name {
+            #launch_docs
+            #[inline(never)]
+            #vis #unsafety fn launch<#(#generics),*>(
+                stream: &::warpsmith::Stream,
+                config: ::warpsmith::LaunchConfig,
+                #(#signature_args),*
+            ) -> ::warpsmith::Result<()>
+            #where_clause
+            {
+                #instance
+
+                let instance = ::core::any::type_name::<__Instance<#(#arguments),*>>();
+                if #abi::IS_DEVICE_BUILD {
+                    #abi::register_entry(
+                        __Instance::<#(#arguments),*>::entry as *const (),
+                        __Instance::<#(#arguments),*>::DESC,
+                        instance,
+                    );
+                }
+                let mut launch =
+                    #abi::Launch::new(stream, config, __Instance::<#(#arguments),*>::DESC, instance)?;
+                #(#bindings)*
+                launch.run(
+                    &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
+                        #(<#keys as #abi::KernelParam>::arguments(&#raws, each);)*
+                    },
+                    &|scope: &#abi::Scope| unsafe { __Instance::<#(#arguments),*>::thread(scope, #(#raws),*) },
+                )
+            }
+        }
+    }
+}
+
+/// What stands in for the launcher while the signature has errors, so that callers bring no further ones.
+fn placeholder(kernel: &KernelFn) -> TokenStream {
+    let site = Span::mixed_site();
+    let (vis, unsafety, type_name) = (&kernel.vis, &kernel.sig.unsafety, enum_name(kernel));
+    let arguments = (0..kernel.params.len()).map(|i| {
+        let name = format_ident!("_argument_{i}", span = site);
+        quote_spanned!(site=> #name: impl ::core::marker::Sized)
+    });
+    quote_spanned! {site=>
+        #[doc(hidden)]
+        #vis enum #type_name {}
+
+        impl #type_name {
+            #[doc(hidden)]
+            #vis #unsafety fn launch(
+                _stream: &::warpsmith::Stream,
+                _config: ::warpsmith::LaunchConfig,
+                #(#arguments),*
+            ) -> ::warpsmith::Result<()> {
+                ::core::unreachable!()
+            }
+        }
+    }
+}
+
+/// The kernel's name for the type beside it: found where the function's is, but no business of naming lints.
+fn enum_name(kernel: &KernelFn) -> Ident {
+    let mut name = kernel.sig.ident.clone();
+    name.set_span(name.span().resolved_at(Span::mixed_site()));
+    name
+}
+
+/// The attributes that the enum and the impl share with the function.
+fn copied_attributes(kernel: &KernelFn) -> Vec<&Attribute> {
+    let shared = ["cfg", "deprecated", "allow"];
+    kernel.attrs.iter().filter(|attr| shared.iter().any(|name| attr.path().is_ident(name))).collect()
+}
+
+/// The function's own doc comments.
+fn user_docs(kernel: &KernelFn) -> impl Iterator<Item = &Attribute> {
+    kernel.attrs.iter().filter(|attr| attr.path().is_ident("doc"))
+}
+
+/// Docs of the enum: the function's, or a sentence where it has none.
+fn documentation(kernel: &KernelFn) -> TokenStream {
+    let mut docs = user_docs(kernel).peekable();
+    if docs.peek().is_some() {
+        return quote!(#(#docs)*);
+    }
+    let text = format!("The kernel `{}`.", kernel.sig.ident);
+    quote_spanned!(Span::mixed_site()=> #[doc = #text])
+}
+
+/// Docs of `launch`: what it does, the function's own docs, errors, and what an unsafe caller promises.
+fn launch_documentation(kernel: &KernelFn) -> TokenStream {
+    let docs = user_docs(kernel);
+    let mut head = format!("Queues the kernel `{}` on `stream`, over the grid that `config` says.", kernel.sig.ident);
+    if kernel.sig.unsafety.is_some() {
+        head += "\n\n# Safety\nAs for the kernel itself, for every thread of the grid; what it is given stays alive until \
+                 the launch has ended.";
+    }
+    let errors = "\n# Errors\nWhen the launch is refused; also reports a failure of work queued earlier on `stream`.";
+    quote_spanned!(Span::mixed_site()=> #[doc = #head] #[doc = #errors] #[doc = ""] #(#docs)*)
+}
+
+/// One parameter on the launcher's side.
+struct LaunchParam {
+    /// The type that implements `KernelParam`.
+    key: TokenStream,
+    /// The parameter of `launch`.
+    signature: TokenStream,
+    /// The statement that makes `raw` of it.
+    binding: TokenStream,
+    /// What the host keeps.
+    raw: Ident,
+    /// What the function is called with.
+    local: Ident,
+}
+
+impl LaunchParam {
+    fn new(index: usize, param: &Param) -> Self {
+        let site = Span::mixed_site();
+        let name = &param.name;
+        let ty = static_type(&param.ty);
+        let raw = format_ident!("raw{index}", span = site);
+        let local = format_ident!("argument{index}", span = site);
+        let (start, end) = ends(&param.ty);
+        let abi = quote_spanned!(start=> ::warpsmith::__private);
+        match param.kind {
+            ParamKind::Value => {
+                let close = quote_spanned!(end=> >);
+                let key = quote_spanned!(start=> #abi::Value<#ty #close);
+                let binding =
+                    quote_spanned!(site=> let #raw: <#key as ::warpsmith::__private::KernelParam>::Raw = #name;);
+                Self { signature: quote_spanned!(site=> #name: #ty), binding, key, raw, local }
+            }
+            ParamKind::Shared | ParamKind::GridSliceMut | ParamKind::Pointer => {
+                let binding = quote_spanned!(site=> let #raw = launch.bind::<#ty, _>(#name)?;);
+                let signature = quote_spanned!(site=> #name: impl ::warpsmith::LaunchArg<#ty>);
+                Self { signature, binding, key: ty.into_token_stream(), raw, local }
+            }
+        }
+    }
+}
+
+/// First and last token of a type.
+pub(crate) fn ends(ty: &Type) -> (Span, Span) {
+    let mut tokens = ty.to_token_stream().into_iter();
+    let start = tokens.next().map_or_else(Span::call_site, |token| token.span());
+    let end = tokens.last().map_or(start, |token: TokenTree| token.span());
+    (start, end)
+}
+
+/// The type with `'static` in place of every lifetime, written or not: the key under which a parameter crosses.
+fn static_type(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    Statics { bound: Vec::new(), elided: true }.visit_type_mut(&mut ty);
+    ty
+}
+
+/// Puts `'static` in place of lifetimes, except those that a `for<..>` inside binds.
+struct Statics {
+    bound: Vec<Ident>,
+    /// Whether a reference without a lifetime gets one; not inside `fn(..)` and `Fn(..)`, where it means another thing.
+    elided: bool,
+}
+
+impl Statics {
+    fn inside(&mut self, lifetimes: Option<&BoundLifetimes>, elided: bool, visit: impl FnOnce(&mut Self)) {
+        let outer = (self.bound.len(), self.elided);
+        self.bound.extend(bound_names(lifetimes));
+        self.elided &= elided;
+        visit(self);
+        self.bound.truncate(outer.0);
+        self.elided = outer.1;
+    }
+}
+
+fn bound_names(lifetimes: Option<&BoundLifetimes>) -> Vec<Ident> {
+    let params = lifetimes.into_iter().flat_map(|l| &l.lifetimes);
+    params
+        .filter_map(|p| match p {
+            GenericParam::Lifetime(p) => Some(p.lifetime.ident.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+impl VisitMut for Statics {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        let anonymous = lifetime.ident == "_";
+        if (anonymous && self.elided) || (!anonymous && !self.bound.contains(&lifetime.ident)) {
+            lifetime.ident = Ident::new("static", lifetime.ident.span());
+        }
+    }
+
+    fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
+        if reference.lifetime.is_none() && self.elided {
+            reference.lifetime = Some(Lifetime::new("'static", reference.and_token.span));
+        }
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+
+    fn visit_path_segment_mut(&mut self, segment: &mut syn::PathSegment) {
+        if segment.ident == "GridSliceMut" && self.elided {
+            if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                if !matches!(arguments.args.first(), Some(GenericArgument::Lifetime(_))) {
+                    let lifetime = Lifetime::new("'static", segment.ident.span());
+                    arguments.args.insert(0, GenericArgument::Lifetime(lifetime));
+                }
+            }
+        }
+        visit_mut::visit_path_segment_mut(self, segment);
+    }
+
+    fn visit_type_bare_fn_mut(&mut self, function: &mut TypeBareFn) {
+        let lifetimes = function.lifetimes.clone();
+        self.inside(lifetimes.as_ref(), false, |this| visit_mut::visit_type_bare_fn_mut(this, function));
+    }
+
+    fn visit_parenthesized_generic_arguments_mut(&mut self, arguments: &mut ParenthesizedGenericArguments) {
+        self.inside(None, false, |this| visit_mut::visit_parenthesized_generic_arguments_mut(this, arguments));
+    }
+
+    fn visit_trait_bound_mut(&mut self, bound: &mut syn::TraitBound) {
+        let lifetimes = bound.lifetimes.clone();
+        self.inside(lifetimes.as_ref(), true, |this| visit_mut::visit_trait_bound_mut(this, bound));
+    }
+
+    // Labels inside a constant's expression look like lifetimes.
+    fn visit_expr_mut(&mut self, _: &mut Expr) {}
+    fn visit_bound_lifetimes_mut(&mut self, _: &mut BoundLifetimes) {}
+}
+
+/// The generics of `launch` and of the instance it makes: those of the function without its lifetimes.
+///
+/// A bound that names one of the function's lifetimes is asked for all lifetimes, because each thread's run has its own.
+struct LaunchGenerics {
+    /// Declarations: `T: Bound`, `const N: usize`.
+    params: Vec<TokenStream>,
+    /// Uses: `T`, `N`.
+    arguments: Vec<Ident>,
+    /// The type parameters.
+    phantom: Vec<Ident>,
+    /// The `where` clause, or nothing.
+    predicates: Option<TokenStream>,
+}
+
+impl LaunchGenerics {
+    fn new(generics: &Generics) -> Self {
+        let lifetimes: Vec<&Lifetime> = generics.lifetimes().map(|l| &l.lifetime).collect();
+        let mut this = Self { params: Vec::new(), arguments: Vec::new(), phantom: Vec::new(), predicates: None };
+        let mut predicates = Vec::new();
+        for param in &generics.params {
+            match param {
+                GenericParam::Lifetime(_) => {}
+                GenericParam::Type(ty) => {
+                    let (attrs, name) = (&ty.attrs, &ty.ident);
+                    let mut bounds = Vec::new();
+                    for bound in ty.bounds.iter().map(static_outlives) {
+                        let mentioned = mentioned(&lifetimes, |finder| finder.visit_type_param_bound(&bound));
+                        if mentioned.is_empty() {
+                            bounds.push(bound);
+                        } else {
+                            predicates.push(quote!(for<#(#mentioned),*> #name: #bound));
+                        }
+                    }
+                    let colon = (!bounds.is_empty()).then(|| ty.colon_token.unwrap_or_default());
+                    this.params.push(quote!(#(#attrs)* #name #colon #(#bounds)+*));
+                    this.arguments.push(name.clone());
+                    this.phantom.push(name.clone());
+                }
+                GenericParam::Const(constant) => {
+                    let (attrs, name, ty) = (&constant.attrs, &constant.ident, &constant.ty);
+                    this.params.push(quote!(#(#attrs)* const #name: #ty));
+                    this.arguments.push(name.clone());
+                }
+            }
+        }
+        let clauses = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+        predicates.extend(clauses.filter_map(|predicate| match predicate {
+            WherePredicate::Type(predicate) => Some(type_predicate(predicate, &lifetimes)),
+            _ => None,
+        }));
+        if !predicates.is_empty() {
+            this.predicates = Some(quote_spanned!(Span::mixed_site()=> where #(#predicates),*));
+        }
+        this
+    }
+}
+
+/// A bound by a lifetime becomes one by `'static`; what crosses never borrows.
+fn static_outlives(bound: &TypeParamBound) -> TypeParamBound {
+    match bound {
+        TypeParamBound::Lifetime(lifetime) => TypeParamBound::Lifetime(Lifetime::new("'static", lifetime.apostrophe)),
+        _ => bound.clone(),
+    }
+}
+
+/// A predicate on a type, asked for all of the function's lifetimes that it names.
+fn type_predicate(predicate: &PredicateType, lifetimes: &[&Lifetime]) -> TokenStream {
+    let named_in_type = mentioned(lifetimes, |finder| finder.visit_type(&predicate.bounded_ty));
+    let mut predicate = predicate.clone();
+    predicate.bounds = predicate
+        .bounds
+        .iter()
+        .filter(|bound| named_in_type.is_empty() || !matches!(bound, TypeParamBound::Lifetime(_)))
+        .map(static_outlives)
+        .collect();
+    let names = mentioned(lifetimes, |finder| finder.visit_predicate_type(&predicate));
+    if !names.is_empty() {
+        let binder = predicate.lifetimes.get_or_insert_with(|| parse_quote_spanned!(Span::mixed_site()=> for<>));
+        binder.lifetimes.extend(names.into_iter().map(|lifetime| GenericParam::Lifetime(LifetimeParam::new(lifetime))));
+    }
+    predicate.into_token_stream()
+}
+
+/// Those of `lifetimes` that a visit meets, each once.
+fn mentioned(lifetimes: &[&Lifetime], visit: impl FnOnce(&mut FindLifetimes<'_>)) -> Vec<Lifetime> {
+    let mut finder = FindLifetimes { lifetimes, found: Vec::new() };
+    visit(&mut finder);
+    finder.found
+}
+
+struct FindLifetimes<'a> {
+    lifetimes: &'a [&'a Lifetime],
+    found: Vec<Lifetime>,
+}
+
+impl<'ast> Visit<'ast> for FindLifetimes<'_> {
+    fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {
+        if self.lifetimes.contains(&lifetime) && !self.found.contains(lifetime) {
+            self.found.push(lifetime.clone());
+        }
+    }
+
+    fn visit_expr(&mut self, _: &'ast Expr) {}
+}
+
+/// The kernel's options as a constant of type `KernelOptions`.
+fn options(kernel: &KernelFn) -> TokenStream {
+    let site = Span::mixed_site();
+    let abi = quote_spanned!(site=> ::warpsmith::__private);
+    let mut fields = Vec::new();
+    let mut checks = Vec::new();
+    for option in &kernel.options {
+        let field = Ident::new(&option.name.to_string(), site);
+        match &option.value {
+            None => fields.push(quote_spanned!(site=> #field: 1)),
+            Some(value) if field == "block" => {
+                let shape = check::block_shape(value);
+                let missing = (shape.len()..3).map(|_| Literal::u32_unsuffixed(1));
+                fields.push(quote_spanned!(site=> #field: [#(#shape,)* #(#missing),*]));
+            }
+            Some(value) => fields.push(quote_spanned!(site=> #field: #value)),
+        }
+        checks.extend(check::constant_checks(option));
+    }
+    if fields.is_empty() {
+        return quote_spanned!(site=> #abi::KernelOptions::NONE);
+    }
+    let options = quote_spanned!(site=> #abi::KernelOptions { #(#fields,)* ..#abi::KernelOptions::NONE });
+    if checks.is_empty() { options } else { quote_spanned!(site=> { let options = #options; #(#checks)* options }) }
+}
