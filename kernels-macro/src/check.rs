@@ -104,14 +104,14 @@ fn signature(kernel: &KernelFn, problems: &mut Problems) {
             "a kernel cannot be variadic; pass a slice, `&[T]`, for a number of values known at run time",
         );
     }
-    if let ReturnType::Type(_, ty) = &sig.output {
-        if !matches!(peel(ty), Type::Tuple(tuple) if tuple.elems.is_empty()) {
-            problems.at(
-                &sig.output,
-                "a kernel returns nothing: every thread would return its own value; write results through a \
-                 `GridSliceMut<T>` parameter",
-            );
-        }
+    if let ReturnType::Type(_, ty) = &sig.output
+        && !matches!(peel(ty), Type::Tuple(tuple) if tuple.elems.is_empty())
+    {
+        problems.at(
+            &sig.output,
+            "a kernel returns nothing: every thread would return its own value; write results through a \
+             `GridSliceMut<T>` parameter",
+        );
     }
     for input in &sig.inputs {
         if let FnArg::Receiver(receiver) = input {

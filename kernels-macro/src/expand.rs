@@ -1,6 +1,6 @@
 //! [`KernelFn`] to the typed launcher and the device entry that stand beside the user's function.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::visit::Visit;
@@ -12,7 +12,7 @@ use syn::{
 };
 
 use crate::check::{self, Problems};
-use crate::parse::{KernelFn, Param, ParamKind};
+use crate::parse::{KernelFn, Param, ParamKind, ends};
 
 /// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
 pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -233,14 +233,6 @@ impl LaunchParam {
     }
 }
 
-/// First and last token of a type.
-pub(crate) fn ends(ty: &Type) -> (Span, Span) {
-    let mut tokens = ty.to_token_stream().into_iter();
-    let start = tokens.next().map_or_else(Span::call_site, |token| token.span());
-    let end = tokens.last().map_or(start, |token: TokenTree| token.span());
-    (start, end)
-}
-
 /// The type with `'static` in place of every lifetime, written or not: the key under which a parameter crosses.
 fn static_type(ty: &Type) -> Type {
     let mut ty = ty.clone();
@@ -292,13 +284,13 @@ impl VisitMut for Statics {
     }
 
     fn visit_path_segment_mut(&mut self, segment: &mut syn::PathSegment) {
-        if segment.ident == "GridSliceMut" && self.elided {
-            if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
-                if !matches!(arguments.args.first(), Some(GenericArgument::Lifetime(_))) {
-                    let lifetime = Lifetime::new("'static", segment.ident.span());
-                    arguments.args.insert(0, GenericArgument::Lifetime(lifetime));
-                }
-            }
+        if segment.ident == "GridSliceMut"
+            && self.elided
+            && let PathArguments::AngleBracketed(arguments) = &mut segment.arguments
+            && !matches!(arguments.args.first(), Some(GenericArgument::Lifetime(_)))
+        {
+            let lifetime = Lifetime::new("'static", segment.ident.span());
+            arguments.args.insert(0, GenericArgument::Lifetime(lifetime));
         }
         visit_mut::visit_path_segment_mut(self, segment);
     }

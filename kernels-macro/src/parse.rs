@@ -1,7 +1,7 @@
 //! Tokens of `#[kernel(..)] fn ..` to a [`KernelFn`], without judging them.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
-use quote::format_ident;
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -169,4 +169,12 @@ pub(crate) fn type_arguments(segment: &PathSegment) -> Vec<&Type> {
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// First and last token of a type.
+pub(crate) fn ends(ty: &Type) -> (Span, Span) {
+    let mut tokens = ty.to_token_stream().into_iter();
+    let start = tokens.next().map_or_else(Span::call_site, |token| token.span());
+    let end = tokens.last().map_or(start, |token: TokenTree| token.span());
+    (start, end)
 }
