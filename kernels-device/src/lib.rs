@@ -1,2 +1,41 @@
 //! What a kernel may call, with one meaning on the GPU and on the CPU executor.
+//!
+//! Every function here has two bodies. In the nested device build (`cfg(warpsmith_device)`) it is an instruction or a
+//! marker that the lowering replaces; in an ordinary build it asks the CPU executor through the `host` module. Called
+//! outside a kernel, an ordinary build panics and says so.
+#![no_std]
+
+#[cfg(not(warpsmith_device))]
+extern crate std;
+
 pub mod abi;
+#[doc(hidden)]
+pub mod asm;
+pub mod atomic;
+pub mod block;
+pub mod fence;
+#[cfg(not(warpsmith_device))]
+pub mod host;
+pub mod index;
+#[cfg(warpsmith_device)]
+mod intrinsics;
+pub mod shared;
+pub mod view;
+pub mod warp;
+
+pub use atomic::{AtomicF32, AtomicF64};
+pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
+pub use fence::{threadfence, threadfence_block, threadfence_system};
+pub use index::{
+    Dim3, GlobalIdx, Idx2, Idx3, RunIdx, block_dim, block_idx, global_idx, global_idx_2d, global_idx_3d, grid_dim,
+    grid_stride, run_idx, run_stride, thread_idx,
+};
+pub use shared::{dynamic_shared, dynamic_shared_bytes};
+pub use view::{GridSliceMut, Linear, OwnershipMap, Plane, Runs, Volume};
+pub use warp::{
+    FULL_MASK, WARP_SIZE, WarpValue, activemask, all, any, ballot, lane_id, match_all, match_any, shfl_down,
+    shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within, shfl_xor, shfl_xor_within, sync_warp,
+    warp_id,
+};
+
+const _: () = assert!(usize::BITS == 64, "kernels share their layouts with a 64-bit device");

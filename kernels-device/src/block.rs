@@ -1,0 +1,64 @@
+//! The block's barrier, alone and with a vote.
+
+#[cfg(not(warpsmith_device))]
+use crate::host::{BarrierVotes, current};
+
+/// Waits until every thread of the block has come here, and makes their earlier writes visible to each other.
+///
+/// Every thread of the block that has not ended must call it, at the same place. PTX: `bar.sync 0`.
+///
+/// # Panics
+/// The CPU executor reports threads that wait at different places.
+#[inline(always)]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn sync_threads() {
+    #[cfg(warpsmith_device)]
+    crate::intrinsics::bar_sync();
+    #[cfg(not(warpsmith_device))]
+    vote("sync_threads", false);
+}
+
+/// [`sync_threads`], and gives the number of threads whose `predicate` is true. PTX: `bar.red.popc.u32`.
+#[inline(always)]
+#[must_use = "`sync_threads` waits without a vote"]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn sync_threads_count(predicate: bool) -> u32 {
+    #[cfg(warpsmith_device)]
+    return crate::intrinsics::bar_red_popc(u32::from(predicate));
+    #[cfg(not(warpsmith_device))]
+    vote("sync_threads_count", predicate).count
+}
+
+/// [`sync_threads`], and says whether `predicate` is true in all threads. PTX: `bar.red.and.pred`.
+#[inline(always)]
+#[must_use = "`sync_threads` waits without a vote"]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn sync_threads_and(predicate: bool) -> bool {
+    #[cfg(warpsmith_device)]
+    return crate::intrinsics::bar_red_and(u32::from(predicate)) != 0;
+    #[cfg(not(warpsmith_device))]
+    {
+        let votes = vote("sync_threads_and", predicate);
+        votes.count == votes.total
+    }
+}
+
+/// [`sync_threads`], and says whether `predicate` is true in any thread. PTX: `bar.red.or.pred`.
+#[inline(always)]
+#[must_use = "`sync_threads` waits without a vote"]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn sync_threads_or(predicate: bool) -> bool {
+    #[cfg(warpsmith_device)]
+    return crate::intrinsics::bar_red_or(u32::from(predicate)) != 0;
+    #[cfg(not(warpsmith_device))]
+    {
+        vote("sync_threads_or", predicate).count > 0
+    }
+}
+
+#[cfg(not(warpsmith_device))]
+#[track_caller]
+fn vote(name: &str, predicate: bool) -> BarrierVotes {
+    let place = core::panic::Location::caller();
+    current(name, |context| context.block().sync_threads(place, predicate))
+}

@@ -1,0 +1,320 @@
+//! What the device functions ask of the CPU executor, which provides it block by block.
+//!
+//! The executor makes one [`Context`] for each core that runs blocks, moves it from thread to thread, and implements
+//! [`Block`] for what the threads of a block do together. Kernels never name this module.
+
+use core::cell::Cell;
+use core::panic::Location;
+use core::ptr;
+
+use std::thread_local;
+
+use crate::index::Dim3;
+
+/// Where a call stands in the source.
+pub type Place = &'static Location<'static>;
+
+/// Threads of a warp.
+pub const WARP_SIZE: u32 = 32;
+
+/// What the threads of a block do together.
+pub trait Block {
+    /// Waits until every live thread of the block has called this, and gives what they voted.
+    fn sync_threads(&self, place: Place, predicate: bool) -> BarrierVotes;
+
+    /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this lane's result.
+    fn warp(&self, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64;
+
+    /// The lanes of this warp that are at this place together; it holds at least the calling lane.
+    fn activemask(&self, place: Place) -> u32;
+
+    /// The block's allocation for `key`: the same for all its threads, distinct for each key.
+    fn shared(&self, key: SharedKey, size: usize, align: usize) -> *mut u8;
+
+    /// The block's dynamic shared memory, aligned to at least 16 bytes, and its size in bytes.
+    fn dynamic_shared(&self) -> (*mut u8, usize);
+}
+
+/// What the threads at a barrier voted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierVotes {
+    /// Threads that voted true.
+    pub count: u32,
+    /// Threads at the barrier.
+    pub total: u32,
+}
+
+/// What the lanes of a warp do with their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpOperation {
+    /// Each lane receives another lane's value.
+    Shuffle {
+        /// How the other lane is found.
+        mode: ShuffleMode,
+        /// Lane, distance or bits, as the mode has it; the low five bits count.
+        operand: u32,
+        /// Lanes of a group: a power of two, 32 at most.
+        width: u32,
+    },
+    /// Each lane receives the mask of lanes whose value is not 0.
+    Ballot,
+    /// Each lane receives the mask of lanes whose value equals its own.
+    MatchAny,
+    /// Each lane receives the whole mask when all values are equal, else 0.
+    MatchAll,
+    /// The lanes only meet.
+    Sync,
+}
+
+impl WarpOperation {
+    /// The operation's name, and what must be the same in all lanes that meet.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shuffle { mode: ShuffleMode::Idx, .. } => "shfl_idx",
+            Self::Shuffle { mode: ShuffleMode::Up, .. } => "shfl_up",
+            Self::Shuffle { mode: ShuffleMode::Down, .. } => "shfl_down",
+            Self::Shuffle { mode: ShuffleMode::Xor, .. } => "shfl_xor",
+            Self::Ballot => "vote",
+            Self::MatchAny => "match_any",
+            Self::MatchAll => "match_all",
+            Self::Sync => "sync_warp",
+        }
+    }
+
+    /// The result for `lane`, when the lanes of `members` brought `values`.
+    ///
+    /// A shuffle from a lane that is not among the members gives the lane's own value; PTX leaves it undefined.
+    #[must_use]
+    pub fn result(self, lane: u32, members: u32, values: &[u64; WARP_SIZE as usize]) -> u64 {
+        let own = values[lane as usize];
+        let equal =
+            |expected: u64| lanes(members).filter(|&l| values[l as usize] == expected).fold(0, |m, l| m | 1 << l);
+        match self {
+            Self::Shuffle { mode, operand, width } => {
+                let source = mode.source(lane, operand, width);
+                if members & (1 << source) == 0 { own } else { values[source as usize] }
+            }
+            Self::Ballot => u64::from(members & !equal(0)),
+            Self::MatchAny => u64::from(equal(own)),
+            Self::MatchAll => u64::from(if equal(own) == members { members } else { 0 }),
+            Self::Sync => 0,
+        }
+    }
+}
+
+/// How a shuffle finds the lane to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShuffleMode {
+    /// A lane of the group by its number.
+    Idx,
+    /// A lower lane.
+    Up,
+    /// A higher lane.
+    Down,
+    /// The lane whose number differs in the given bits.
+    Xor,
+}
+
+impl ShuffleMode {
+    /// The lane that `lane` reads; itself where the other lies outside its group.
+    ///
+    /// # Source
+    /// PTX ISA, "shfl.sync", the pseudocode.
+    #[must_use]
+    pub fn source(self, lane: u32, operand: u32, width: u32) -> u32 {
+        let operand = operand & (WARP_SIZE - 1);
+        let group_start = lane & !(width - 1);
+        let group_end = group_start + width - 1;
+        match self {
+            Self::Idx => group_start | (operand & (width - 1)),
+            Self::Up if lane >= group_start + operand => lane - operand,
+            Self::Down if lane + operand <= group_end => lane + operand,
+            Self::Xor if (lane ^ operand) <= group_end => lane ^ operand,
+            Self::Up | Self::Down | Self::Xor => lane,
+        }
+    }
+}
+
+/// The lanes of a mask, in order.
+pub fn lanes(mask: u32) -> impl Iterator<Item = u32> {
+    (0..WARP_SIZE).filter(move |lane| mask & (1 << lane) != 0)
+}
+
+/// Which static shared allocation is meant: a place in the source, once for each instance of a generic function.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedKey {
+    /// Type name of a closure made at the place: it prints the generic arguments of the function around it.
+    pub instance: &'static str,
+    /// A static made at the place: its address tells apart what has one position in the source, as in a macro.
+    pub site: &'static SharedSite,
+}
+
+impl PartialEq for SharedKey {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self.site, other.site) && (ptr::eq(self.instance, other.instance) || self.instance == other.instance)
+    }
+}
+impl Eq for SharedKey {}
+
+pub use crate::shared::SharedSite;
+
+/// One core's view of the launch: which thread of which block runs on it now.
+pub struct Context<'a> {
+    block: &'a dyn Block,
+    grid_dim: Dim3,
+    block_dim: Dim3,
+    threads_per_block: u64,
+    first_stamp: u64,
+    running: Cell<bool>,
+    block_idx: Cell<Dim3>,
+    first_global: Cell<u64>,
+    thread_idx: Cell<Dim3>,
+    thread: Cell<u32>,
+}
+
+impl<'a> Context<'a> {
+    /// A context for a launch of this shape. The thread with global index `g` gets the stamp `first_stamp + g`: no two
+    /// threads of a process may have the same.
+    #[must_use]
+    pub fn new(block: &'a dyn Block, grid_dim: Dim3, block_dim: Dim3, first_stamp: u64) -> Self {
+        let zero = Dim3 { x: 0, y: 0, z: 0 };
+        Self {
+            block,
+            grid_dim,
+            block_dim,
+            threads_per_block: block_dim.count(),
+            first_stamp,
+            running: Cell::new(false),
+            block_idx: Cell::new(zero),
+            first_global: Cell::new(0),
+            thread_idx: Cell::new(zero),
+            thread: Cell::new(0),
+        }
+    }
+
+    /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Restore(*const Context<'static>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _restore = Restore(CURRENT.replace(ptr::from_ref(self).cast()));
+        f()
+    }
+
+    /// Moves to a block, by its linear number in the grid.
+    #[inline]
+    pub fn set_block(&self, block: u64) {
+        let (x, y) = (u64::from(self.grid_dim.x), u64::from(self.grid_dim.y));
+        let position = if block < x {
+            Dim3 { x: block as u32, y: 0, z: 0 }
+        } else {
+            Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
+        };
+        self.block_idx.set(position);
+        self.first_global.set(block.wrapping_mul(self.threads_per_block));
+    }
+
+    /// Moves to a thread of the block, by its linear number.
+    #[inline]
+    pub fn set_thread(&self, thread: u32) {
+        let Dim3 { x, y, .. } = self.block_dim;
+        let position = if thread < x {
+            Dim3 { x: thread, y: 0, z: 0 }
+        } else {
+            Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
+        };
+        self.thread_idx.set(position);
+        self.thread.set(thread);
+    }
+
+    /// Says whether a kernel's code runs now, as opposed to the executor's own.
+    #[inline]
+    pub fn set_running(&self, running: bool) {
+        self.running.set(running);
+    }
+
+    /// The thread's linear number in its block.
+    #[inline]
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.thread.get()
+    }
+
+    /// The thread's index in its block.
+    #[inline]
+    #[must_use]
+    pub fn thread_idx(&self) -> Dim3 {
+        self.thread_idx.get()
+    }
+
+    /// The block's index in the grid.
+    #[inline]
+    #[must_use]
+    pub fn block_idx(&self) -> Dim3 {
+        self.block_idx.get()
+    }
+
+    #[inline]
+    pub(crate) fn block_dim(&self) -> Dim3 {
+        self.block_dim
+    }
+
+    #[inline]
+    pub(crate) fn grid_dim(&self) -> Dim3 {
+        self.grid_dim
+    }
+
+    #[inline]
+    pub(crate) fn global(&self) -> u64 {
+        self.first_global.get().wrapping_add(u64::from(self.thread.get()))
+    }
+
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.first_stamp.wrapping_add(self.global())
+    }
+
+    #[inline]
+    pub(crate) fn block(&self) -> &dyn Block {
+        self.block
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Context<'static>> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs `f` on the calling thread's context, or gives `None` outside a kernel.
+#[inline]
+pub fn try_current<R>(f: impl FnOnce(&Context<'_>) -> R) -> Option<R> {
+    let context = CURRENT.get();
+    if context.is_null() {
+        return None;
+    }
+    // SAFETY: `enter` put the address of a context there that it borrows until it has put the earlier one back.
+    let context = unsafe { &*context };
+    context.running.get().then(|| f(context))
+}
+
+/// Runs `f` on the calling thread's context.
+///
+/// # Panics
+/// Outside a kernel.
+#[inline]
+#[track_caller]
+pub(crate) fn current<R>(name: &str, f: impl FnOnce(&Context<'_>) -> R) -> R {
+    match try_current(f) {
+        Some(result) => result,
+        None => outside_a_kernel(name),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn outside_a_kernel(name: &str) -> ! {
+    panic!("`{name}` was called outside a kernel; only the threads of a launch have it")
+}

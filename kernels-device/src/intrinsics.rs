@@ -1,0 +1,217 @@
+//! The marker functions and the inline PTX that the lowering turns into instructions; compiled for the device only.
+//!
+//! Whatever several threads do together stays volatile (no `pure`, no `nomem`), so that no pass copies or moves it.
+
+use crate::index::Dim3;
+use crate::ptx;
+use crate::shared::SharedSite;
+
+unsafe extern "C" {
+    safe fn __warpsmith_sreg_tid_x() -> u32;
+    safe fn __warpsmith_sreg_tid_y() -> u32;
+    safe fn __warpsmith_sreg_tid_z() -> u32;
+    safe fn __warpsmith_sreg_ctaid_x() -> u32;
+    safe fn __warpsmith_sreg_ctaid_y() -> u32;
+    safe fn __warpsmith_sreg_ctaid_z() -> u32;
+    safe fn __warpsmith_sreg_ntid_x() -> u32;
+    safe fn __warpsmith_sreg_ntid_y() -> u32;
+    safe fn __warpsmith_sreg_ntid_z() -> u32;
+    safe fn __warpsmith_sreg_nctaid_x() -> u32;
+    safe fn __warpsmith_sreg_nctaid_y() -> u32;
+    safe fn __warpsmith_sreg_nctaid_z() -> u32;
+    safe fn __warpsmith_sreg_laneid() -> u32;
+    safe fn __warpsmith_dynamic_shared() -> *mut u8;
+    safe fn __warpsmith_shared(
+        key: *const u8,
+        key_len: usize,
+        size: usize,
+        align: usize,
+        site: &'static SharedSite,
+    ) -> *mut u8;
+}
+
+#[inline(always)]
+pub(crate) fn thread_idx() -> Dim3 {
+    Dim3 { x: __warpsmith_sreg_tid_x(), y: __warpsmith_sreg_tid_y(), z: __warpsmith_sreg_tid_z() }
+}
+
+#[inline(always)]
+pub(crate) fn block_idx() -> Dim3 {
+    Dim3 { x: __warpsmith_sreg_ctaid_x(), y: __warpsmith_sreg_ctaid_y(), z: __warpsmith_sreg_ctaid_z() }
+}
+
+#[inline(always)]
+pub(crate) fn block_dim() -> Dim3 {
+    Dim3 { x: __warpsmith_sreg_ntid_x(), y: __warpsmith_sreg_ntid_y(), z: __warpsmith_sreg_ntid_z() }
+}
+
+#[inline(always)]
+pub(crate) fn grid_dim() -> Dim3 {
+    Dim3 { x: __warpsmith_sreg_nctaid_x(), y: __warpsmith_sreg_nctaid_y(), z: __warpsmith_sreg_nctaid_z() }
+}
+
+#[inline(always)]
+pub(crate) fn lane_id() -> u32 {
+    __warpsmith_sreg_laneid()
+}
+
+/// One static shared allocation for each `Key` type's name and `site`.
+#[inline(always)]
+pub(crate) fn shared<T, Key>(site: &'static SharedSite) -> *mut T {
+    __warpsmith_shared(
+        core::any::type_name::<Key>().as_ptr(),
+        core::any::type_name::<Key>().len(),
+        size_of::<T>(),
+        align_of::<T>(),
+        site,
+    )
+    .cast()
+}
+
+#[inline(always)]
+pub(crate) fn dynamic_shared() -> *mut u8 {
+    __warpsmith_dynamic_shared()
+}
+
+#[inline(always)]
+pub(crate) fn dynamic_shared_bytes() -> u32 {
+    let bytes: u32;
+    // SAFETY: reads a register that does not change.
+    unsafe { ptx!("mov.u32 {0}, %dynamic_smem_size;", out(reg) bytes, options(pure, nomem, nostack)) };
+    bytes
+}
+
+#[inline(always)]
+pub(crate) fn bar_sync() {
+    // SAFETY: a barrier writes no memory of its own.
+    unsafe { core::arch::asm!("/*ptx: bar.sync 0; */") };
+}
+
+macro_rules! barrier_votes {
+    ($($name:ident $template:literal)*) => {$(
+        #[inline(always)]
+        pub(crate) fn $name(predicate: u32) -> u32 {
+            let result: u32;
+            // SAFETY: a barrier writes no memory of its own.
+            unsafe { ptx!($template, out(reg) result, in(reg) predicate) };
+            result
+        }
+    )*};
+}
+barrier_votes! {
+    bar_red_popc "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.popc.u32 {0}, 0, %vote; }}"
+    bar_red_and "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.and.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
+    bar_red_or "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.or.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
+}
+
+#[inline(always)]
+pub(crate) fn bar_warp_sync(mask: u32) {
+    // SAFETY: a barrier writes no memory of its own.
+    unsafe { ptx!("bar.warp.sync {0};", in(reg) mask) };
+}
+
+#[inline(always)]
+pub(crate) fn activemask() -> u32 {
+    let mask: u32;
+    // SAFETY: reads which lanes run.
+    unsafe { ptx!("activemask.b32 {0};", out(reg) mask) };
+    mask
+}
+
+macro_rules! shuffles {
+    ($($name:ident $template:literal)*) => {$(
+        /// `control` holds the clamp in its low 5 bits and the segment mask from bit 8 on.
+        #[inline(always)]
+        pub(crate) fn $name(mask: u32, value: u32, operand: u32, control: u32) -> u32 {
+            let result: u32;
+            // SAFETY: moves registers between lanes.
+            unsafe {
+                ptx!($template, out(reg) result, in(reg) value, in(reg) operand, in(reg) control, in(reg) mask);
+            }
+            result
+        }
+    )*};
+}
+shuffles! {
+    shfl_idx "shfl.sync.idx.b32 {0}, {1}, {2}, {3}, {4};"
+    shfl_up "shfl.sync.up.b32 {0}, {1}, {2}, {3}, {4};"
+    shfl_down "shfl.sync.down.b32 {0}, {1}, {2}, {3}, {4};"
+    shfl_xor "shfl.sync.bfly.b32 {0}, {1}, {2}, {3}, {4};"
+}
+
+macro_rules! votes {
+    ($($name:ident $template:literal)*) => {$(
+        #[inline(always)]
+        pub(crate) fn $name(mask: u32, predicate: u32) -> u32 {
+            let result: u32;
+            // SAFETY: moves registers between lanes.
+            unsafe { ptx!($template, out(reg) result, in(reg) predicate, in(reg) mask) };
+            result
+        }
+    )*};
+}
+votes! {
+    vote_ballot "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; vote.sync.ballot.b32 {0}, %vote, {2}; }}"
+    vote_all "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; vote.sync.all.pred %vote, %vote, {2}; selp.u32 {0}, 1, 0, %vote; }}"
+    vote_any "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; vote.sync.any.pred %vote, %vote, {2}; selp.u32 {0}, 1, 0, %vote; }}"
+}
+
+macro_rules! matches {
+    ($($name:ident $value:ty, $template:literal)*) => {$(
+        #[inline(always)]
+        pub(crate) fn $name(mask: u32, value: $value) -> u32 {
+            let result: u32;
+            // SAFETY: moves registers between lanes.
+            unsafe { ptx!($template, out(reg) result, in(reg) value, in(reg) mask) };
+            result
+        }
+    )*};
+}
+matches! {
+    match_any_32 u32, "match.any.sync.b32 {0}, {1}, {2};"
+    match_any_64 u64, "match.any.sync.b64 {0}, {1}, {2};"
+    match_all_32 u32, "{{ .reg .pred %equal; match.all.sync.b32 {0}|%equal, {1}, {2}; }}"
+    match_all_64 u64, "{{ .reg .pred %equal; match.all.sync.b64 {0}|%equal, {1}, {2}; }}"
+}
+
+#[inline(always)]
+pub(crate) fn membar_cta() {
+    // SAFETY: a fence writes no memory.
+    unsafe { ptx!("membar.cta;") };
+}
+
+#[inline(always)]
+pub(crate) fn membar_gl() {
+    // SAFETY: a fence writes no memory.
+    unsafe { ptx!("membar.gl;") };
+}
+
+#[inline(always)]
+pub(crate) fn membar_sys() {
+    // SAFETY: a fence writes no memory.
+    unsafe { ptx!("membar.sys;") };
+}
+
+/// Adds at `address` without ordering other accesses, and gives the value before. f32 works on every device.
+///
+/// # Safety
+/// `address` is valid, aligned, and accessed by others only atomically at the same time.
+#[inline(always)]
+pub(crate) unsafe fn atom_add_f32(address: *mut f32, value: f32) -> f32 {
+    let before: f32;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("atom.add.f32 {0}, [{1}], {2};", out(reg) before, in(reg) address, in(reg) value) };
+    before
+}
+
+/// As [`atom_add_f32`], on f64: compute capability 6.0.
+///
+/// # Safety
+/// As [`atom_add_f32`].
+#[inline(always)]
+pub(crate) unsafe fn atom_add_f64(address: *mut f64, value: f64) -> f64 {
+    let before: f64;
+    // SAFETY: the caller's promise.
+    unsafe { ptx!("atom.add.f64 {0}, [{1}], {2};", out(reg) before, in(reg) address, in(reg) value) };
+    before
+}
