@@ -340,6 +340,13 @@ pub unsafe trait AtomicElement: DeviceElement {
 ///
 /// # Safety
 /// `DESC` describes `Raw`, `Abi0` and `Abi1` as [`ParamKind`] says.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot take `{Self}`",
+    label = "cannot cross to the device",
+    note = "what slices and references give access to, and what is passed by value, is plain data: scalars, arrays, \
+            tuples, `Option`, and `Copy` structs and enums with `#[derive(KernelValue)]`; atomics only behind a reference",
+    note = "a generic `T` needs the bound `T: KernelValue`, or `T: DeviceElement` where it is only behind a reference"
+)]
 pub unsafe trait KernelParam: 'static {
     /// The parameter as the host keeps it between launch and run.
     type Raw: Copy + Send + Sync + 'static;
@@ -503,6 +510,41 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
         each((&raw const raw.ptr).cast());
     }
 }
+
+macro_rules! wrapped_params {
+    ($($wrapper:ident, $param:ty, $written:literal);* $(;)?) => {$(
+        #[doc = concat!("The [`KernelParam`] of a parameter of type `", $written, "`, under a name of its own.")]
+        ///
+        /// What `&'static [T]` implements may also come from the implementation for `&'static U`, so an error about it
+        /// cannot say which `T` is at fault; here there is one implementation, and the error names `T`.
+        #[derive(Debug)]
+        pub struct $wrapper<T>(PhantomData<T>);
+
+        // SAFETY: the same as the wrapped parameter in everything.
+        unsafe impl<T: DeviceElement> KernelParam for $wrapper<T> {
+            type Raw = <$param as KernelParam>::Raw;
+            type Abi0 = <$param as KernelParam>::Abi0;
+            type Abi1 = <$param as KernelParam>::Abi1;
+            type Bound<'s> = <$param as KernelParam>::Bound<'s>;
+            const DESC: ParamDesc = <$param as KernelParam>::DESC;
+
+            unsafe fn from_raw<'s>(raw: Self::Raw, scope: &'s Scope) -> Self::Bound<'s> {
+                // SAFETY: the caller promises the same.
+                unsafe { <$param as KernelParam>::from_raw(raw, scope) }
+            }
+
+            unsafe fn from_abi<'s>(abi0: Self::Abi0, abi1: Self::Abi1, scope: &'s Scope) -> Self::Bound<'s> {
+                // SAFETY: the caller promises the same.
+                unsafe { <$param as KernelParam>::from_abi(abi0, abi1, scope) }
+            }
+
+            fn arguments(raw: &Self::Raw, each: &mut dyn FnMut(*const u8)) {
+                <$param as KernelParam>::arguments(raw, each);
+            }
+        }
+    )*};
+}
+wrapped_params!(Slice, &'static [T], "&[T]"; Ref, &'static T, "&T");
 
 macro_rules! pointer_params {
     ($($pointer:ty, $cast:ident);* $(;)?) => {$(
