@@ -12,7 +12,7 @@ use syn::{
 };
 
 use crate::check::{self, Problems};
-use crate::parse::{KernelFn, Param, ParamKind, ends};
+use crate::parse::{KernelFn, Param, ParamKind, peel, place};
 
 /// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
 pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -33,15 +33,17 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let name = &kernel.sig.ident;
     let unsafety = &kernel.sig.unsafety;
     let LaunchGenerics { params: generics, arguments, phantom, predicates } = LaunchGenerics::new(&kernel.sig.generics);
-    let params: Vec<LaunchParam> = kernel.params.iter().enumerate().map(|(i, p)| LaunchParam::new(i, p)).collect();
+    let params: Vec<LaunchParam> =
+        kernel.params.iter().enumerate().map(|(i, p)| LaunchParam::new(i, p, name)).collect();
 
-    let signature_args = params.iter().map(|p| &p.signature);
-    let bindings = params.iter().map(|p| &p.binding);
-    let keys: Vec<_> = params.iter().map(|p| &p.key).collect();
-    let raws: Vec<_> = params.iter().map(|p| &p.raw).collect();
+    let signature = params.iter().map(|p| &p.signature);
+    let binds = params.iter().map(|p| &p.bind);
+    let entries = params.iter().map(|p| &p.entry);
+    let from_abi = params.iter().map(|p| &p.from_abi);
+    let from_raw = params.iter().map(|p| &p.from_raw);
+    let arguments_of = params.iter().map(|p| &p.arguments);
+    let descs = params.iter().map(|p| &p.desc);
     let locals: Vec<_> = params.iter().map(|p| &p.local).collect();
-    let first: Vec<_> = (0..params.len()).map(|i| format_ident!("p{i}_0", span = site)).collect();
-    let second: Vec<_> = (0..params.len()).map(|i| format_ident!("p{i}_1", span = site)).collect();
 
     let abi = quote_spanned!(site=> ::warpsmith::__private);
     let turbofish = (!arguments.is_empty()).then(|| quote_spanned!(site=> ::<#(#arguments),*>));
@@ -56,7 +58,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
 
         impl<#(#generics),*> __Instance<#(#arguments),*> #predicates {
             const OPTIONS: #abi::KernelOptions = #options;
-            const PARAMS: &'static [#abi::ParamDesc] = &[#(<#keys as #abi::KernelParam>::DESC),*];
+            const PARAMS: &'static [#abi::ParamDesc] = &[#(#descs),*];
             const DESC: &'static #abi::KernelDesc = &#abi::KernelDesc::new(
                 #text,
                 ::core::module_path!(),
@@ -65,19 +67,10 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 Self::PARAMS,
             );
 
-            unsafe extern "C" fn entry(
-                #(
-                    #first: <#keys as #abi::KernelParam>::Abi0,
-                    #second: <#keys as #abi::KernelParam>::Abi1,
-                )*
-            ) {
+            #[allow(improper_ctypes_definitions, reason = "the caller is the device build's lowering")]
+            unsafe extern "C" fn entry(#(#entries),*) {
                 let scope = unsafe { #abi::Scope::new() };
-                #(let #locals = unsafe { <#keys as #abi::KernelParam>::from_abi(#first, #second, &scope) };)*
-                #call;
-            }
-
-            unsafe fn thread(scope: &#abi::Scope, #(#raws: <#keys as #abi::KernelParam>::Raw),*) {
-                #(let #locals = unsafe { <#keys as #abi::KernelParam>::from_raw(#raws, scope) };)*
+                #(#from_abi)*
                 #call;
             }
         }
@@ -100,7 +93,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
             #vis #unsafety fn launch<#(#generics),*>(
                 stream: &::warpsmith::Stream,
                 config: ::warpsmith::LaunchConfig,
-                #(#signature_args),*
+                #(#signature),*
             ) -> ::warpsmith::Result<()>
             #where_clause
             {
@@ -116,12 +109,13 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 }
                 let mut launch =
                     #abi::Launch::new(stream, config, __Instance::<#(#arguments),*>::DESC, instance)?;
-                #(#bindings)*
+                #(#binds)*
                 launch.run(
-                    &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
-                        #(<#keys as #abi::KernelParam>::arguments(&#raws, each);)*
+                    &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
+                    &|scope: &#abi::Scope| {
+                        #(#from_raw)*
+                        #call;
                     },
-                    &|scope: &#abi::Scope| unsafe { __Instance::<#(#arguments),*>::thread(scope, #(#raws),*) },
                 )
             }
         }
@@ -194,41 +188,84 @@ fn launch_documentation(kernel: &KernelFn) -> TokenStream {
 }
 
 /// One parameter on the launcher's side.
+///
+/// Whatever names the parameter's type has one span, [`place`]. So rustc reports a type that cannot cross there and not
+/// many times over: errors that are equal in text and place are printed once.
 struct LaunchParam {
-    /// The type that implements `KernelParam`.
-    key: TokenStream,
     /// The parameter of `launch`.
     signature: TokenStream,
-    /// The statement that makes `raw` of it.
-    binding: TokenStream,
-    /// What the host keeps.
-    raw: Ident,
+    /// The statement in `launch` that makes what the host keeps.
+    bind: TokenStream,
     /// What the function is called with.
     local: Ident,
+    /// The two parameters of the device entry.
+    entry: TokenStream,
+    /// The statement in the entry that makes `local`.
+    from_abi: TokenStream,
+    /// The statement in one thread's run on the host that makes `local`.
+    from_raw: TokenStream,
+    /// The call that lists the addresses of what the driver takes.
+    arguments: TokenStream,
+    /// The parameter's description.
+    desc: TokenStream,
 }
 
 impl LaunchParam {
-    fn new(index: usize, param: &Param) -> Self {
+    fn new(index: usize, param: &Param, kernel: &Ident) -> Self {
         let site = Span::mixed_site();
-        let name = &param.name;
+        let at = place(&param.ty);
+        // A local of the kernel's name would hide the kernel.
+        let name = if param.name == *kernel { format_ident!("{kernel}_", span = site) } else { param.name.clone() };
         let ty = static_type(&param.ty);
-        let raw = format_ident!("raw{index}", span = site);
-        let local = format_ident!("argument{index}", span = site);
-        let (start, end) = ends(&param.ty);
-        let abi = quote_spanned!(start=> ::warpsmith::__private);
-        match param.kind {
-            ParamKind::Value => {
-                let close = quote_spanned!(end=> >);
-                let key = quote_spanned!(start=> #abi::Value<#ty #close);
-                let binding =
-                    quote_spanned!(site=> let #raw: <#key as ::warpsmith::__private::KernelParam>::Raw = #name;);
-                Self { signature: quote_spanned!(site=> #name: #ty), binding, key, raw, local }
+        let abi = quote_spanned!(at=> ::warpsmith::__private);
+        let (key, first_type, second_type) = match peel(&ty) {
+            Type::Reference(reference) => match (&*reference.elem, peel(&reference.elem)) {
+                (_, Type::Slice(slice)) => {
+                    let elem = &slice.elem;
+                    (
+                        quote_spanned!(at=> #abi::Slice<#elem>),
+                        quote_spanned!(at=> &'static [#elem; 0]),
+                        quote_spanned!(at=> ::core::primitive::usize),
+                    )
+                }
+                (elem, _) => (
+                    quote_spanned!(at=> #abi::Ref<#elem>),
+                    quote_spanned!(at=> &'static #elem),
+                    quote_spanned!(at=> ()),
+                ),
+            },
+            Type::Ptr(pointer) => (pointer.to_token_stream(), pointer.to_token_stream(), quote_spanned!(at=> ())),
+            ty if param.kind == ParamKind::Value => {
+                (quote_spanned!(at=> #abi::Value<#ty>), quote_spanned!(at=> #abi::ByVal<#ty>), quote_spanned!(at=> ()))
             }
-            ParamKind::Shared | ParamKind::GridSliceMut | ParamKind::Pointer => {
-                let binding = quote_spanned!(site=> let #raw = launch.bind::<#ty, _>(#name)?;);
-                let signature = quote_spanned!(site=> #name: impl ::warpsmith::LaunchArg<#ty>);
-                Self { signature, binding, key: ty.into_token_stream(), raw, local }
-            }
+            ty => (
+                ty.to_token_stream(),
+                quote_spanned!(at=> <#ty as #abi::KernelParam>::Abi0),
+                quote_spanned!(at=> <#ty as #abi::KernelParam>::Abi1),
+            ),
+        };
+        let of = quote_spanned!(at=> <#key as #abi::KernelParam>);
+        let ident = |name: &str| Ident::new(&format!("{name}{index}"), at.resolved_at(site));
+        let (raw, local, first, second) = (ident("raw"), ident("argument"), ident("first"), ident("second"));
+        let shared = |name: &str| Ident::new(name, at.resolved_at(site));
+        let (scope, each, launch) = (shared("scope"), shared("each"), shared("launch"));
+
+        let from_abi = quote_spanned!(at=> #of::from_abi(#first, #second, &#scope));
+        let from_raw = quote_spanned!(at=> #of::from_raw(#raw, #scope));
+        let (argument, value) = if param.kind == ParamKind::Value {
+            (ty.to_token_stream(), name.to_token_stream())
+        } else {
+            (quote_spanned!(at=> impl ::warpsmith::LaunchArg<#ty>), quote_spanned!(at=> #launch.bind::<#ty, _>(#name)?))
+        };
+        Self {
+            signature: quote_spanned!(site=> #name: #argument),
+            bind: quote_spanned!(site=> let #raw = #value;),
+            entry: quote_spanned!(site=> #first: #first_type, #second: #second_type),
+            from_abi: quote_spanned!(site=> let #local = unsafe { #from_abi };),
+            from_raw: quote_spanned!(site=> let #local = unsafe { #from_raw };),
+            arguments: quote_spanned!(at=> #of::arguments(&#raw, #each);),
+            desc: quote_spanned!(at=> #of::DESC),
+            local,
         }
     }
 }

@@ -178,3 +178,19 @@ pub(crate) fn ends(ty: &Type) -> (Span, Span) {
     let end = tokens.last().map_or(start, |token: TokenTree| token.span());
     (start, end)
 }
+
+/// The one token, or group of tokens, that stands for a type in errors: what it gives access to, without the rest.
+pub(crate) fn place(ty: &Type) -> Span {
+    match peel(ty) {
+        Type::Reference(reference) => place(&reference.elem),
+        Type::Ptr(pointer) => place(&pointer.elem),
+        Type::Slice(slice) => slice.bracket_token.span.join(),
+        Type::Array(array) => array.bracket_token.span.join(),
+        Type::Tuple(tuple) => tuple.paren_token.span.join(),
+        ty => match (grid_slice(ty), last_segment(ty)) {
+            (Some(grid), _) => type_arguments(grid).first().map_or(grid.ident.span(), |elem| place(elem)),
+            (None, Some(segment)) => segment.ident.span(),
+            (None, None) => ends(ty).0,
+        },
+    }
+}
