@@ -395,11 +395,11 @@ unsafe impl<T: KernelValue> KernelParam for Value<T> {
         layout: T::LAYOUT,
     };
 
-    unsafe fn from_raw<'s>(raw: T, _scope: &'s Scope) -> T {
+    unsafe fn from_raw(raw: T, _scope: &Scope) -> T {
         raw
     }
 
-    unsafe fn from_abi<'s>(abi0: ByVal<T>, (): (), _scope: &'s Scope) -> T {
+    unsafe fn from_abi(abi0: ByVal<T>, (): (), _scope: &Scope) -> T {
         // SAFETY: the caller promises an entry's argument.
         unsafe { abi0.read() }
     }
@@ -448,7 +448,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
         layout: T::LAYOUT,
     };
 
-    unsafe fn from_raw<'s>(raw: RawSlice<T>, _scope: &'s Scope) -> &'s [T] {
+    unsafe fn from_raw(raw: RawSlice<T>, _scope: &Scope) -> &[T] {
         // SAFETY: the launch borrowed `len` elements at `ptr` from a buffer for its whole run.
         unsafe { core::slice::from_raw_parts(raw.ptr, raw.len) }
     }
@@ -497,7 +497,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
         layout: T::LAYOUT,
     };
 
-    unsafe fn from_raw<'s>(raw: RawPtr<T>, _scope: &'s Scope) -> &'s T {
+    unsafe fn from_raw(raw: RawPtr<T>, _scope: &Scope) -> &T {
         // SAFETY: the launch borrowed one element at `ptr` from a buffer for its whole run.
         unsafe { &*raw.ptr }
     }
@@ -562,11 +562,11 @@ macro_rules! pointer_params {
                 layout: 0,
             };
 
-            unsafe fn from_raw<'s>(raw: RawPtr<T>, _scope: &'s Scope) -> $pointer {
+            unsafe fn from_raw(raw: RawPtr<T>, _scope: &Scope) -> $pointer {
                 raw.ptr.$cast()
             }
 
-            unsafe fn from_abi<'s>(abi0: $pointer, (): (), _scope: &'s Scope) -> $pointer {
+            unsafe fn from_abi(abi0: $pointer, (): (), _scope: &Scope) -> $pointer {
                 abi0
             }
 

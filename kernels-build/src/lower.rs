@@ -1,0 +1,164 @@
+//! From bitcode to PTX: the steps in order, for all kernels of one target.
+//!
+//! Steps that concern all kernels run once on the linked module; then each kernel goes on in a module and a thread of
+//! its own, so that compile time is spread over cores and an unchanged kernel's PTX comes from the cache.
+
+mod asm;
+mod constants;
+mod device_memory;
+mod emit;
+mod entries;
+mod leftovers;
+mod link;
+mod math;
+mod names;
+mod panics;
+mod retarget;
+mod statics;
+mod validate;
+mod workarounds;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use self::entries::Entry;
+use self::names::TRIPLE;
+use crate::bundle::{KernelRecord, PanicSite};
+use crate::job::{LowerError, LowerJob, Lowered};
+use crate::llvm::{self, Context, Machine, Module};
+
+/// What every step may look at.
+struct Pipeline<'a> {
+    job: &'a LowerJob,
+    machine: Machine,
+}
+
+impl Pipeline<'_> {
+    fn internal(&self, reason: impl Into<String>) -> LowerError {
+        LowerError::Internal { reason: reason.into(), job: Box::new(self.job.clone()) }
+    }
+}
+
+/// Lowers the kernels of one target to PTX.
+///
+/// # Errors
+/// [`LowerError`]: a file or the LLVM library that cannot be read, kernels that reach what a GPU cannot run, kernels
+/// that cannot be told apart, or a fault of this crate.
+pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
+    llvm::load(&job.llvm).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    llvm::set_context_of_errors(&job.target);
+    let lowest = job.architectures.iter().copied().min().unwrap_or(75);
+    let machine = emit::machine(lowest).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    let pipeline = Pipeline { job, machine };
+    let context = Context::new();
+
+    let bitcode = link::read(&job.bitcode)?;
+    let module = context.parse(&bitcode, &job.target).map_err(|reason| pipeline.internal(reason))?;
+    module.set_target(TRIPLE, &pipeline.machine);
+    let entries = entries::find(&context, &module, &pipeline)?;
+    if entries.is_empty() {
+        return Ok(Lowered::default());
+    }
+    let sites = gather(&context, &module, &entries, &pipeline)?;
+    validate::check(&module, &entries)?;
+    let mut warnings = Vec::new();
+    retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
+    dump(&module, &job.target, "linked");
+    let kernels = lower_each(&module, &entries, &sites, &pipeline, &mut warnings)?;
+    Ok(Lowered { kernels, warnings })
+}
+
+/// Links what the kernels reach, replacing panics, assembly and maths as they come in, until nothing is missing.
+fn gather(
+    context: &Context,
+    module: &Module,
+    entries: &[Entry],
+    pipeline: &Pipeline<'_>,
+) -> Result<Vec<PanicSite>, LowerError> {
+    let internal = |reason| pipeline.internal(reason);
+    let mut keep: HashSet<String> = entries.iter().map(|entry| entry.symbol.clone()).collect();
+    let mut sources = link::Sources::new(pipeline.job, pipeline)?;
+    let mut panics = panics::Panics::new(context);
+    let mut unknown: HashSet<String> = HashSet::new();
+    loop {
+        link::resolve_aliases(module);
+        link::keep_only(module, &keep).map_err(internal)?;
+        panics.inline_formatting(module);
+        module
+            .run("always-inline,function(lower-invoke,simplifycfg<no-switch-to-lookup>,sroa,instsimplify)", None)
+            .map_err(internal)?;
+        panics.replace(module);
+        asm::rewrite(module);
+        leftovers::replace(context, module);
+        math::replace(context, module, pipeline.job.libdevice.is_some());
+        device_memory::replace(module);
+        keep.extend(names::DEVICE_RUNTIME.iter().filter(|n| module.function(n).is_some()).map(|n| (*n).to_owned()));
+        link::keep_only(module, &keep).map_err(internal)?;
+        let missing: Vec<String> = link::undefined(module).into_iter().filter(|n| !unknown.contains(n)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        if !sources.link_missing(context, module, &missing, pipeline)? {
+            unknown.extend(missing);
+        }
+    }
+    if let Some(path) = &pipeline.job.libdevice {
+        math::link_libdevice(context, module, path, pipeline)?;
+    }
+    Ok(panics.sites)
+}
+
+/// Finishes each kernel alone, on all cores.
+fn lower_each(
+    module: &Module,
+    entries: &[Entry],
+    sites: &[PanicSite],
+    pipeline: &Pipeline<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<KernelRecord>, LowerError> {
+    let bitcode = module.to_bitcode();
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<emit::Finished, String>)>> = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(entries.len());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            // LLVM recurses deeply on big functions.
+            let worker = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(entry) = entries.get(index) else { return };
+                    llvm::set_context_of_errors(&format!("kernel `{}`", entry.title()));
+                    let finished = emit::finish(&bitcode, entry, sites, pipeline.job);
+                    done.lock().expect("no worker panics while it holds the lock").push((index, finished));
+                }
+            });
+            worker.expect("the operating system starts a thread");
+        }
+    });
+    let mut done = done.into_inner().expect("no worker panics while it holds the lock");
+    done.sort_by_key(|(index, _)| *index);
+    let mut kernels = Vec::new();
+    let mut problems = Vec::new();
+    for (index, finished) in done {
+        match finished {
+            Ok(finished) => {
+                warnings.extend(finished.warnings);
+                kernels.push(finished.record);
+            }
+            Err(reason) => problems.push(format!("kernel `{}`: {reason}", entries[index].title())),
+        }
+    }
+    if problems.is_empty() { Ok(kernels) } else { Err(pipeline.internal(problems.join("\n"))) }
+}
+
+/// Writes a module as text into the folder named by `WARPSMITH_DUMP_LLVM`, for whoever debugs the lowering.
+fn dump(module: &Module, name: &str, step: &str) {
+    if let Some(folder) = std::env::var_os("WARPSMITH_DUMP_LLVM") {
+        let clean: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        let path = std::path::Path::new(&folder).join(format!("{clean}.{step}.ll"));
+        if let Err(error) = std::fs::write(&path, module.to_text()) {
+            eprintln!("warpsmith: cannot write {}: {error}", path.display());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Rewrites the host's inline assembly: our `/*ptx: .. */` comments become PTX, `black_box` stays a value nobody sees
+//! through, and queries of the host's processor answer zero.
+
+use crate::llvm::{Module, Type, Value, kind, opcode};
+
+/// What a piece of inline assembly is.
+pub(super) enum Asm {
+    /// PTX of ours, without its comment.
+    Ptx(String),
+    /// Nothing but operands: `black_box`.
+    Opaque,
+    /// A query of the host's processor: its answer is zero.
+    Query,
+    /// A hint to the host's processor.
+    Hint,
+    /// Something of the host's processor.
+    Foreign,
+}
+
+pub(super) fn classify(template: &str) -> Asm {
+    let text = template.trim();
+    if let Some(inner) = text.strip_prefix("/*ptx:").and_then(|t| t.strip_suffix("*/")) {
+        return Asm::Ptx(inner.trim().to_owned());
+    }
+    if text.is_empty()
+        || (text.starts_with("/*") && text.ends_with("*/"))
+        || text.starts_with('#') && !text.contains('\n')
+    {
+        return Asm::Opaque;
+    }
+    if text.contains("cpuid") || text.contains("xgetbv") {
+        return Asm::Query;
+    }
+    if matches!(text, "pause" | "nop" | "mfence" | "lfence" | "sfence") {
+        return Asm::Hint;
+    }
+    Asm::Foreign
+}
+
+/// Rewrites every inline assembly that can be; what is left is [`Asm::Foreign`], and `validate` names it.
+pub(super) fn rewrite(module: &Module) {
+    for function in module.functions() {
+        for instruction in function.instructions() {
+            if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
+                rewrite_call(instruction);
+            }
+        }
+    }
+}
+
+fn rewrite_call(call: Value) {
+    let (template, constraints, side_effects) = call.called().asm_parts();
+    // PTX that was rewritten already has no comment around it and constraints of PTX.
+    let ty = call.called_type();
+    let new = match classify(&template) {
+        Asm::Ptx(text) => ty.inline_asm(&plain_operands(&text), &ptx_constraints(&constraints, ty), side_effects),
+        Asm::Opaque if template.is_empty() && !constraints.contains("flags") && !constraints.contains('q') => return,
+        Asm::Opaque => ty.inline_asm("", &ptx_constraints(&constraints, ty), true),
+        Asm::Query => {
+            call.replace_with_zero();
+            return;
+        }
+        Asm::Hint => {
+            call.erase();
+            return;
+        }
+        Asm::Foreign => return,
+    };
+    call.set_operand(call.operand_count() - 1, new);
+}
+
+impl Value {
+    fn replace_with_zero(self) {
+        if self.has_uses() {
+            self.replace_uses(self.ty().null());
+        }
+        self.erase();
+    }
+}
+
+/// Drops the host's width modifiers: `${0:k}` is `$0`.
+fn plain_operands(template: &str) -> String {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find("${") {
+        out.push_str(&rest[..at]);
+        let Some(end) = rest[at..].find('}') else { break };
+        let inside = &rest[at + 2..at + end];
+        out.push('$');
+        out.push_str(inside.split(':').next().unwrap_or(inside));
+        rest = &rest[at + end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn letter(ty: Type) -> &'static str {
+    match ty.kind() {
+        kind::FLOAT => "f",
+        kind::DOUBLE => "d",
+        kind::HALF => "h",
+        kind::INTEGER if ty.int_bits() <= 16 => "h",
+        kind::INTEGER if ty.int_bits() <= 32 => "r",
+        kind::INTEGER if ty.int_bits() == 128 => "q",
+        _ => "l",
+    }
+}
+
+/// The operands' constraints by their types; of the clobbers only memory has a meaning.
+fn ptx_constraints(constraints: &str, ty: Type) -> String {
+    let outputs = match ty.return_type() {
+        t if t.kind() == kind::VOID => Vec::new(),
+        t if t.kind() == kind::STRUCT => t.fields(),
+        t => vec![t],
+    };
+    let mut outputs = outputs.into_iter();
+    let mut inputs = ty.parameter_types().into_iter();
+    let mut new: Vec<String> = Vec::new();
+    for constraint in split(constraints) {
+        if constraint.starts_with('~') {
+            if constraint == "~{memory}" {
+                new.push(constraint);
+            }
+        } else if let Some(output) = constraint.strip_prefix('=') {
+            let early = if output.starts_with('&') { "&" } else { "" };
+            new.push(outputs.next().map_or_else(|| constraint.clone(), |t| format!("={early}{}", letter(t))));
+        } else {
+            let tied = constraint.chars().all(|c| c.is_ascii_digit());
+            let input = inputs.next();
+            new.push(match input {
+                Some(t) if !tied => letter(t).to_owned(),
+                _ => constraint,
+            });
+        }
+    }
+    new.join(",")
+}
+
+/// Splits at commas outside braces.
+fn split(constraints: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut depth = 0;
+    for c in constraints.chars() {
+        match c {
+            ',' if depth == 0 => {
+                all.push(String::new());
+                continue;
+            }
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        all.last_mut().expect("there is always one").push(c);
+    }
+    all.retain(|s| !s.is_empty());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn width_modifiers_are_dropped() {
+        assert_eq!(plain_operands("add.u32 ${0:k}, $1, ${2:k};"), "add.u32 $0, $1, $2;");
+        assert_eq!(plain_operands("exit;"), "exit;");
+    }
+
+    #[test]
+    fn constraints_split_outside_braces_only() {
+        assert_eq!(split("=&{ax},r,~{dirflag}"), ["=&{ax}", "r", "~{dirflag}"]);
+        assert!(split("").is_empty());
+    }
+
+    #[test]
+    fn comments_of_ours_are_told_from_foreign_text() {
+        assert!(matches!(classify("/*ptx: bar.sync 0; */"), Asm::Ptx(t) if t == "bar.sync 0;"));
+        assert!(matches!(classify("/* {0} */"), Asm::Opaque));
+        assert!(matches!(classify("mov %rbx, $0; cpuid"), Asm::Query));
+        assert!(matches!(classify("sqrtsd $0, $1"), Asm::Foreign));
+    }
+}

@@ -1,0 +1,95 @@
+//! Memory: the allocator and the C memory functions get the device crate's bodies; shared memory gets its own space.
+
+use std::collections::HashMap;
+
+use super::constants::{address, bytes_at};
+use super::names::{
+    ALLOCATE, ALLOCATE_ZEROED, COMPARE, DYNAMIC_SHARED, FILL, FREE, MOVE, REALLOCATE, SHARED, STRING_LENGTH, demangle,
+};
+use crate::llvm::{Context, Module, Value, linkage};
+
+/// PTX's address space of shared memory.
+const SHARED_SPACE: u32 = 3;
+
+/// Points allocator and memory functions at the device crate's bodies.
+pub(super) fn replace(module: &Module) {
+    for function in module.functions() {
+        if !function.is_declaration() || !function.has_uses() {
+            continue;
+        }
+        let symbol = function.name();
+        let target = match symbol.as_str() {
+            "memcmp" | "bcmp" => COMPARE,
+            "memcpy" | "memmove" => MOVE,
+            "memset" => FILL,
+            "strlen" => STRING_LENGTH,
+            _ => match demangle(&symbol).as_str() {
+                "__rustc::__rust_alloc" | "__rust_alloc" => ALLOCATE,
+                "__rustc::__rust_alloc_zeroed" | "__rust_alloc_zeroed" => ALLOCATE_ZEROED,
+                "__rustc::__rust_dealloc" | "__rust_dealloc" => FREE,
+                "__rustc::__rust_realloc" | "__rust_realloc" => REALLOCATE,
+                "__rustc::__rust_no_alloc_shim_is_unstable_v2" | "__rust_no_alloc_shim_is_unstable_v2" => {
+                    for call in function.users() {
+                        call.erase();
+                    }
+                    continue;
+                }
+                _ => continue,
+            },
+        };
+        let target = module.declare(target, function.value_type());
+        function.replace_uses(target);
+    }
+}
+
+/// Gives each static shared allocation a variable in shared memory. Returns how many bytes the module has.
+///
+/// # Errors
+/// The call whose size, alignment or name is not constant.
+pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), String> {
+    let generic = context.ptr(0);
+    if let Some(marker) = module.function(DYNAMIC_SHARED) {
+        let window = module.add_global("ws_dynamic_shared", context.int(8).array(0), SHARED_SPACE);
+        window.set_linkage(linkage::EXTERNAL);
+        window.set_alignment(16);
+        for call in marker.users() {
+            call.replace_with(window.address_space_cast(generic));
+        }
+    }
+    let Some(marker) = module.function(SHARED) else { return Ok(()) };
+    let mut placed: HashMap<Vec<u8>, Value> = HashMap::new();
+    for call in marker.users() {
+        let arguments = call.arguments();
+        let constant = || {
+            let (global, into) = address(arguments[0])?;
+            let key = bytes_at(global, into, usize::try_from(arguments[1].as_int()?).ok()?)?;
+            Some((key, arguments[2].as_int()?, u32::try_from(arguments[3].as_int()?).ok()?))
+        };
+        let (key, size, align) = constant()
+            .ok_or_else(|| format!("a shared allocation's size, alignment or name is not constant: {}", call.text()))?;
+        let number = placed.len();
+        let variable = *placed.entry(key).or_insert_with(|| {
+            let ty = context.int(8).array(size);
+            let variable = module.add_global(&format!("ws_shared_{number}"), ty, SHARED_SPACE);
+            variable.set_initializer(ty.undef());
+            variable.set_linkage(linkage::INTERNAL);
+            // Whole vectors can be moved only when the alignment is known to allow it.
+            variable.set_alignment(align.max(if size >= 16 { 16 } else { 1 }));
+            variable
+        });
+        call.replace_with(variable.address_space_cast(generic));
+    }
+    Ok(())
+}
+
+/// Bytes of static shared memory in a module.
+pub(super) fn shared_bytes(module: &Module) -> u64 {
+    let mut total = 0_u64;
+    for global in module.globals() {
+        if global.name().starts_with("ws_shared_") || global.name().starts_with("ws_hidden") {
+            let align = u64::from(global.alignment().max(1));
+            total = total.next_multiple_of(align) + module.size_of(global.value_type());
+        }
+    }
+    total
+}

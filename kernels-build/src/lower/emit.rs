@@ -1,0 +1,349 @@
+//! Finishes one kernel: its entry as the driver calls it, optimisation, and PTX for each architecture.
+
+use std::collections::{HashMap, HashSet};
+
+use super::device_memory::shared_bytes;
+use super::entries::{Entry, flattened, fnv};
+use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, PANIC, REALLOCATE, TRIPLE};
+use super::{dump, link, workarounds};
+use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
+use crate::job::LowerJob;
+use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
+
+/// PTX's calling convention for kernels.
+const PTX_KERNEL: u32 = 71;
+/// Above so many panic sites the record is written by a function that is called, not inlined.
+const INLINED_SITES: usize = 48;
+
+/// A lowered kernel.
+pub(super) struct Finished {
+    pub(super) record: KernelRecord,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The PTX version that an architecture asks for at least: older drivers read older versions only.
+pub(super) fn ptx_version(architecture: u32) -> u32 {
+    match architecture {
+        ..=75 => 63,
+        76..=80 => 70,
+        81..=86 => 71,
+        87 => 74,
+        88..=90 => 78,
+        91..=100 => 86,
+        101 => 86,
+        102..=120 => 87,
+        _ => 88,
+    }
+}
+
+/// The code generator for an architecture.
+pub(super) fn machine(architecture: u32) -> Result<Machine, String> {
+    let features = format!("+ptx{}", ptx_version(architecture));
+    Machine::new(TRIPLE, &format!("sm_{architecture}"), &features)
+}
+
+/// Lowers one kernel of the linked module.
+pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &LowerJob) -> Result<Finished, String> {
+    let context = Context::new();
+    let module = context.parse(bitcode, &entry.symbol)?;
+    link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
+    let key = cache_key(&module, entry, job);
+    if let Some(record) = cached(job, &key, entry) {
+        return Ok(Finished { record, warnings: Vec::new() });
+    }
+    let mut record = describe(&module, entry);
+    if entry.options.unchecked != 0 {
+        drop_index_checks(&module, sites);
+    }
+    build_entry(&context, &module, entry)?;
+    let lowest = machine(job.architectures.iter().copied().min().unwrap_or(75))?;
+    float_flags(&module, entry);
+    // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
+    if let Some(panic) = module.function(PANIC) {
+        panic.set_linkage(linkage::EXTERNAL);
+        panic.remove_attribute(FUNCTION, "alwaysinline");
+        panic.remove_attribute(FUNCTION, "inlinehint");
+        panic.add_attribute(FUNCTION, context.enum_attribute("noinline", 0));
+        panic.add_attribute(FUNCTION, context.enum_attribute("cold", 0));
+    }
+    module.run("default<O3>", Some(&lowest))?;
+    number_sites(&context, &module, sites, &mut record)?;
+    // After O3 the address spaces are inferred, which lets shared and global accesses be widened.
+    module.run(
+        "always-inline,function(infer-address-spaces,infer-alignment,load-store-vectorizer,simplifycfg),globaldce",
+        Some(&lowest),
+    )?;
+    workarounds::apply(&context, &module);
+    hidden_arguments(&context, &module, entry)?;
+    module.run("globaldce", None)?;
+    dump(&module, &entry.ptx_name(), "optimised");
+    module.verify()?;
+    record.shared_bytes = shared_bytes(&module);
+    record.unbounded_stack = has_unbounded_stack(&module);
+    for architecture in &job.architectures {
+        let copy = module.duplicate();
+        let ptx = machine(*architecture)?.emit(&copy)?;
+        record.images.push(Image { architecture: *architecture, ptx_version: ptx_version(*architecture), ptx });
+    }
+    record.images.sort_by_key(|image| image.architecture);
+    store(job, &key, &record);
+    Ok(Finished { record, warnings: Vec::new() })
+}
+
+/// What is known of the kernel before optimisation.
+fn describe(module: &Module, entry: &Entry) -> KernelRecord {
+    let mut record = KernelRecord {
+        key: entry.key.clone(),
+        entry: entry.ptx_name(),
+        params: entry.params.clone(),
+        block: entry.options.block,
+        max_threads: entry.options.max_threads,
+        ..KernelRecord::default()
+    };
+    record.uses_heap = [ALLOCATE, ALLOCATE_ZEROED, REALLOCATE].iter().any(|name| module.function(name).is_some());
+    for call in calls(module) {
+        if call.called().is_inline_asm() {
+            let (template, ..) = call.called().asm_parts();
+            record.uses_barrier |= is_block_barrier(&template);
+            record.uses_warp |= is_warp_operation(&template);
+        }
+    }
+    record
+}
+
+/// Every call in the module.
+fn calls(module: &Module) -> impl Iterator<Item = Value> {
+    module.functions().flat_map(Value::instructions).filter(|instruction| instruction.opcode() == opcode::CALL)
+}
+
+/// Numbers the panic sites that optimisation left, from 0, and has the record written in place where they are few.
+fn number_sites(
+    context: &Context,
+    module: &Module,
+    sites: &[PanicSite],
+    record: &mut KernelRecord,
+) -> Result<(), String> {
+    let Some(panic) = module.function(PANIC) else { return Ok(()) };
+    let mut numbers: HashMap<u64, u64> = HashMap::new();
+    let mut count = 0;
+    for call in calls(module).filter(|call| call.called() == panic) {
+        let site = call.operand(0).as_int().ok_or("a panic site is not constant")?;
+        let next = numbers.len() as u64;
+        let number = *numbers.entry(site).or_insert(next);
+        if number == next {
+            let site = usize::try_from(site).map_err(|error| error.to_string())?;
+            record.sites.push(sites.get(site).ok_or("a panic site is unknown")?.clone());
+        }
+        call.set_operand(0, context.int(32).int_value(number));
+        count += 1;
+    }
+    panic.set_linkage(linkage::INTERNAL);
+    if count <= INLINED_SITES {
+        panic.remove_attribute(FUNCTION, "noinline");
+        panic.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+    }
+    Ok(())
+}
+
+fn is_block_barrier(template: &str) -> bool {
+    (template.contains("bar.") || template.contains("barrier.")) && !template.contains("bar.warp")
+        || template.contains("mbarrier")
+}
+
+fn is_warp_operation(template: &str) -> bool {
+    ["shfl", "vote", "match.", "redux", "activemask", "bar.warp"].iter().any(|word| template.contains(word))
+}
+
+/// In a kernel that asked for it, an index is never out of bounds.
+fn drop_index_checks(module: &Module, sites: &[PanicSite]) {
+    let Some(panic) = module.function(PANIC) else { return };
+    for call in panic.users() {
+        let site = call.operand(0).as_int().and_then(|n| sites.get(usize::try_from(n).ok()?));
+        if site.is_some_and(|s| s.pieces.first().is_some_and(|p| p.starts_with("index out of bounds"))) {
+            // Without the call, what is left of the block is `unreachable`.
+            call.erase();
+        }
+    }
+}
+
+/// Builds the entry that the driver calls: the Rust entry's arguments, by-value ones as `byval`, then the record's
+/// address and the launch's id.
+fn build_entry(context: &Context, module: &Module, entry: &Entry) -> Result<(), String> {
+    let inner = module.function(&entry.symbol).ok_or("the entry vanished")?;
+    let mut types = inner.value_type().parameter_types();
+    let arguments = types.len();
+    types.extend([context.int(64), context.int(64)]);
+    let outer = module.add_function(&entry.ptx_name(), context.void().function(&types));
+    outer.set_call_conv(PTX_KERNEL);
+    for (i, by_value) in flattened(&entry.params).into_iter().enumerate() {
+        let index = u32::try_from(i + 1).map_err(|error| error.to_string())?;
+        if let Some((size, align)) = by_value {
+            let bytes = context.int(8).array(size);
+            outer.add_attribute(index, context.type_attribute("byval", bytes));
+            outer.add_attribute(index, context.enum_attribute("align", u64::from(align)));
+            outer.add_attribute(index, context.enum_attribute("readonly", 0));
+        } else {
+            for attribute in inner.attributes(index) {
+                outer.add_attribute(index, attribute);
+            }
+        }
+    }
+    for name in ["nounwind", "convergent"] {
+        outer.add_attribute(FUNCTION, context.enum_attribute(name, 0));
+    }
+    let options = entry.options;
+    let text = |name: &str, value: String| outer.add_attribute(FUNCTION, context.string_attribute(name, &value));
+    if options.block != [0; 3] {
+        text("nvvm.reqntid", format!("{},{},{}", options.block[0], options.block[1], options.block[2]));
+    } else if options.max_threads != 0 {
+        text("nvvm.maxntid", options.max_threads.to_string());
+    }
+    if options.min_blocks != 0 {
+        text("nvvm.minctasm", options.min_blocks.to_string());
+    }
+    if options.max_registers != 0 {
+        text("nvvm.maxnreg", options.max_registers.to_string());
+    }
+    let builder = context.builder();
+    builder.at_end(outer.append_block(context, ""));
+    let parameters = outer.parameters();
+    let call = builder.call_function(inner, &parameters[..arguments]);
+    call.add_call_attribute(FUNCTION, context.enum_attribute("convergent", 0));
+    builder.ret(None);
+    inner.set_linkage(linkage::INTERNAL);
+    inner.remove_attribute(FUNCTION, "noinline");
+    inner.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+    if let Some(hidden) = module.function(HIDDEN) {
+        // It reads what never changes, so optimisation may move and merge its calls.
+        for (name, value) in [("memory", 0), ("nounwind", 0), ("willreturn", 0), ("nofree", 0), ("nosync", 0)] {
+            hidden.add_attribute(FUNCTION, context.enum_attribute(name, value));
+        }
+        hidden.remove_attribute(FUNCTION, "convergent");
+        for call in hidden.users() {
+            call.remove_call_attribute(FUNCTION, "convergent");
+        }
+    }
+    Ok(())
+}
+
+/// Gives the launch's record and id to where they are asked for: the entry has them as arguments, functions that were
+/// not inlined find them in shared memory, where each thread put them.
+fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result<(), String> {
+    let Some(hidden) = module.function(HIDDEN) else { return Ok(()) };
+    let outer = module.function(&entry.ptx_name()).ok_or("the entry vanished")?;
+    let parameters = outer.parameters();
+    let first = parameters.len() - 2;
+    let i64 = context.int(64);
+    let mut kept = None;
+    for call in hidden.users() {
+        let which = call.operand(0).as_int().ok_or("which hidden argument is asked for is not constant")?;
+        if call.parent_function() == outer {
+            call.replace_with(parameters[first + usize::from(which == 1)]);
+            continue;
+        }
+        let slot = *kept.get_or_insert_with(|| {
+            let pair = i64.array(2);
+            let slot = module.add_global("ws_hidden", pair, 3);
+            slot.set_initializer(pair.undef());
+            slot.set_linkage(linkage::INTERNAL);
+            slot.set_alignment(8);
+            slot
+        });
+        let builder = context.builder();
+        builder.before(call);
+        let place = builder.offset(context, slot, i64.int_value(8 * u64::from(which == 1)));
+        call.replace_with(builder.load(i64, place));
+    }
+    if let Some(slot) = kept {
+        let builder = context.builder();
+        builder.before(outer.blocks()[0].first());
+        for i in 0..2 {
+            let place = builder.offset(context, slot, i64.int_value(8 * i));
+            builder.store(parameters[first + i as usize], place);
+        }
+    }
+    Ok(())
+}
+
+/// Sets the flags that let `a * b + c` fuse, or floats be treated as reals.
+fn float_flags(module: &Module, entry: &Entry) {
+    const CONTRACT: u32 = 1 << 5;
+    const FAST: u32 = 0x7f;
+    let wanted = match (entry.options.fast_math != 0, entry.options.contract != 0) {
+        (true, _) => FAST,
+        (false, true) => CONTRACT,
+        (false, false) => return,
+    };
+    for function in module.functions() {
+        for instruction in function.instructions() {
+            if let Some(flags) = instruction.fast_math_flags() {
+                instruction.set_fast_math_flags(flags | wanted);
+            }
+        }
+    }
+}
+
+/// Whether the call graph has a ring or a call through a pointer.
+fn has_unbounded_stack(module: &Module) -> bool {
+    let mut calls: HashMap<Value, Vec<Value>> = HashMap::new();
+    for function in module.functions() {
+        for instruction in function.instructions() {
+            if instruction.opcode() != opcode::CALL || instruction.called().is_inline_asm() {
+                continue;
+            }
+            match instruction.called().as_function() {
+                Some(callee) => calls.entry(function).or_default().push(callee),
+                None => return true,
+            }
+        }
+    }
+    // A ring is left when functions without callees are taken away again and again.
+    loop {
+        let leaves: HashSet<Value> = module.functions().filter(|f| calls.get(f).is_none_or(Vec::is_empty)).collect();
+        let before: usize = calls.values().map(Vec::len).sum();
+        for callees in calls.values_mut() {
+            callees.retain(|callee| !leaves.contains(callee));
+        }
+        let after: usize = calls.values().map(Vec::len).sum();
+        if after == 0 {
+            return false;
+        }
+        if after == before {
+            return true;
+        }
+    }
+}
+
+/// A kernel's cache entry is named by all that its PTX depends on.
+fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {
+    let text = format!(
+        "{} {:?} {:?} {:?} {:?} {:?}",
+        env!("CARGO_PKG_VERSION"),
+        llvm::version(),
+        job.llvm,
+        job.architectures,
+        job.libdevice,
+        entry
+    );
+    let bitcode = module.to_bitcode();
+    format!("{:016x}{:016x}-{}", fnv(&bitcode), fnv(text.as_bytes()), bitcode.len())
+}
+
+fn cached(job: &LowerJob, key: &str, entry: &Entry) -> Option<KernelRecord> {
+    let bytes = std::fs::read(job.cache.as_ref()?.join(key)).ok()?;
+    let record = Bundle::decode(&bytes).ok()?.kernels.pop()?;
+    (record.key == entry.key).then_some(record)
+}
+
+/// A cache that cannot be written costs time, nothing else.
+fn store(job: &LowerJob, key: &str, record: &KernelRecord) {
+    let Some(folder) = &job.cache else { return };
+    let bundle = Bundle { kernels: vec![record.clone()], ..Bundle::default() };
+    let part = folder.join(format!("{key}.{}.part", std::process::id()));
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&part, bundle.encode()))
+        .and_then(|()| std::fs::rename(&part, folder.join(key)));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+}

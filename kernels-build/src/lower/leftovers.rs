@@ -1,0 +1,192 @@
+//! What the host's processor leaves behind in the bitcode: vendor intrinsics, feature detection, wide conversions.
+
+use super::names::demangle;
+use crate::llvm::{Builder, Context, Module, Type, Value, kind, opcode};
+
+/// Replaces what has a meaning on the device; what is left of vendor code is named by `validate`.
+pub(super) fn replace(context: &Context, module: &Module) {
+    for function in module.functions() {
+        let name = function.name();
+        if name.starts_with("llvm.x86.") {
+            for user in function.users() {
+                if user.is_instruction() && user.opcode() == opcode::CALL {
+                    vendor_intrinsic(context, user, &name);
+                }
+            }
+        } else if name.starts_with('_') {
+            let path = demangle(&name);
+            if path.starts_with("std_detect::detect::cache::detect_and_initialize") {
+                answer_nothing(context, module, function);
+            }
+        }
+    }
+    for global in module.globals() {
+        if demangle(&global.name()).starts_with("std_detect::detect::cache::CACHE") {
+            no_features(global);
+        }
+    }
+    for function in module.functions() {
+        for instruction in function.instructions() {
+            wide_conversion(context, module, instruction);
+        }
+    }
+}
+
+/// Feature detection finds nothing, so that code above the baseline folds away.
+fn answer_nothing(context: &Context, module: &Module, function: Value) {
+    if function.blocks().len() == 1 && function.blocks()[0].instructions().count() == 1 {
+        return;
+    }
+    let function = module.redeclare(function);
+    let builder = context.builder();
+    builder.at_end(function.append_block(context, ""));
+    let result = function.value_type().return_type();
+    builder.ret((result.kind() != kind::VOID).then(|| result.null()));
+}
+
+/// The cache of feature detection reads as "not asked yet".
+fn no_features(cache: Value) {
+    for user in cache.users() {
+        let loads: Vec<Value> = if user.is_instruction() { vec![user] } else { user.users() };
+        for load in loads {
+            if load.is_instruction() && load.opcode() == opcode::LOAD {
+                load.replace_with(load.ty().null());
+            }
+        }
+    }
+}
+
+/// Gives the vendor intrinsics that rustc does not lower to generic code their meaning.
+fn vendor_intrinsic(context: &Context, call: Value, name: &str) {
+    let builder = context.builder();
+    builder.before(call);
+    let arguments = call.arguments();
+    let Some(name) = name.strip_prefix("llvm.x86.") else { return };
+    let result = match name {
+        "sse2.pause" | "sse2.lfence" | "sse2.mfence" | "sse.sfence" => {
+            call.erase();
+            return;
+        }
+        // The second operand is the answer when either is NaN or both are zero.
+        "sse.min.ps" | "sse2.min.pd" => choose(&builder, 4, arguments[0], arguments[1]),
+        "sse.max.ps" | "sse2.max.pd" => choose(&builder, 2, arguments[0], arguments[1]),
+        "sse.min.ss" | "sse2.min.sd" => lowest(context, &builder, &arguments, |b, x, y| choose(b, 4, x, y)),
+        "sse.max.ss" | "sse2.max.sd" => lowest(context, &builder, &arguments, |b, x, y| choose(b, 2, x, y)),
+        "sse.cmp.ps" | "sse2.cmp.pd" => match compare(context, &builder, &arguments) {
+            Some(value) => value,
+            None => return,
+        },
+        "sse2.cvttps2dq" => truncate(context, &builder, arguments[0], 4),
+        "sse.cvttss2si" | "sse2.cvttsd2si" => truncate_lowest(context, &builder, arguments[0], 32),
+        "sse.cvttss2si64" | "sse2.cvttsd2si64" => truncate_lowest(context, &builder, arguments[0], 64),
+        "addcarry.64" | "addcarry.32" => carry(context, &builder, &arguments, opcode::ADD, call.ty()),
+        "subborrow.64" | "subborrow.32" => carry(context, &builder, &arguments, opcode::SUB, call.ty()),
+        _ => return,
+    };
+    call.replace_with(result);
+}
+
+fn choose(builder: &Builder, predicate: i32, left: Value, right: Value) -> Value {
+    builder.select(builder.fcmp(predicate, left, right), left, right)
+}
+
+fn lowest(context: &Context, builder: &Builder, arguments: &[Value], f: fn(&Builder, Value, Value) -> Value) -> Value {
+    let zero = context.int(32).int_value(0);
+    let left = builder.extract_element(arguments[0], zero);
+    let right = builder.extract_element(arguments[1], zero);
+    builder.insert_element(arguments[0], f(builder, left, right), zero)
+}
+
+/// LLVM's predicate for each of the eight comparisons of `cmpps`.
+fn compare(context: &Context, builder: &Builder, arguments: &[Value]) -> Option<Value> {
+    let predicate = match arguments[2].as_int()? {
+        0 => 1,  // equal, ordered
+        1 => 4,  // less
+        2 => 5,  // less or equal
+        3 => 8,  // unordered
+        4 => 14, // not equal, or unordered
+        5 => 11, // not less: greater or equal, or unordered
+        6 => 10, // not less or equal: greater, or unordered
+        7 => 7,  // ordered
+        _ => return None,
+    };
+    let ty = arguments[0].ty();
+    let bits = if ty.element().kind() == kind::DOUBLE { 64 } else { 32 };
+    let mask = builder.cast(
+        opcode::SEXT,
+        builder.fcmp(predicate, arguments[0], arguments[1]),
+        context.int(bits).vector(ty.vector_len()),
+    );
+    Some(builder.cast(opcode::BITCAST, mask, ty))
+}
+
+/// `cvttps2dq`: what does not fit becomes `i32::MIN`.
+fn truncate(context: &Context, builder: &Builder, value: Value, lanes: u32) -> Value {
+    let i32 = context.int(32);
+    let mut result = i32.vector(lanes).poison();
+    for lane in 0..lanes {
+        let index = i32.int_value(u64::from(lane));
+        let element = builder.extract_element(value, index);
+        result = builder.insert_element(result, truncate_one(context, builder, element, 32), index);
+    }
+    result
+}
+
+fn truncate_lowest(context: &Context, builder: &Builder, value: Value, bits: u32) -> Value {
+    let element = builder.extract_element(value, context.int(32).int_value(0));
+    truncate_one(context, builder, element, bits)
+}
+
+fn truncate_one(context: &Context, builder: &Builder, value: Value, bits: u32) -> Value {
+    let ty = value.ty();
+    let limit = ty.real(if bits == 32 { 2_147_483_648.0 } else { 9_223_372_036_854_775_808.0 });
+    let low = ty.real(if bits == 32 { -2_147_483_648.0 } else { -9_223_372_036_854_775_808.0 });
+    let fits = builder.binary(opcode::AND, builder.fcmp(4, value, limit), builder.fcmp(3, value, low));
+    let int = context.int(bits);
+    let converted = builder.freeze(builder.cast(opcode::FPTOSI, value, int));
+    builder.select(fits, converted, int.int_value(1 << (bits - 1)))
+}
+
+/// `(carry, a, b)` gives `{carry, result}`.
+fn carry(context: &Context, builder: &Builder, arguments: &[Value], operation: i32, result: Type) -> Value {
+    let ty = arguments[1].ty();
+    let zero = arguments[0].ty().null();
+    let carry_in = builder.cast(opcode::ZEXT, builder.icmp(33, arguments[0], zero), ty);
+    let first = builder.binary(operation, arguments[1], arguments[2]);
+    let second = builder.binary(operation, first, carry_in);
+    // Unsigned overflow: an addition's result is below its operand, a subtraction's above.
+    let predicate = if operation == opcode::ADD { 36 } else { 34 };
+    let one = builder.icmp(predicate, first, arguments[1]);
+    let two = builder.icmp(predicate, second, first);
+    let out = builder.cast(opcode::ZEXT, builder.binary(opcode::OR, one, two), context.int(8));
+    builder.insert_value(builder.insert_value(result.poison(), out, 0), second, 1)
+}
+
+/// Conversions between floats and 128-bit integers, which LLVM's PTX backend lacks, call compiler-builtins.
+fn wide_conversion(context: &Context, module: &Module, instruction: Value) {
+    let code = instruction.opcode();
+    if !(opcode::FPTOUI..=opcode::SITOFP).contains(&code) {
+        return;
+    }
+    let (from, to) = (instruction.operand(0).ty(), instruction.ty());
+    if !from.is_int(128) && !to.is_int(128) {
+        return;
+    }
+    let float = |t: Type| match t.kind() {
+        kind::FLOAT => Some("sf"),
+        kind::DOUBLE => Some("df"),
+        _ => None,
+    };
+    let name = match code {
+        opcode::FPTOUI => float(from).map(|f| format!("__fixuns{f}ti")),
+        opcode::FPTOSI => float(from).map(|f| format!("__fix{f}ti")),
+        opcode::UITOFP => float(to).map(|f| format!("__floatunti{f}")),
+        _ => float(to).map(|f| format!("__floatti{f}")),
+    };
+    let Some(name) = name else { return };
+    let callee = module.declare(&name, to.function(&[from]));
+    let builder = context.builder();
+    builder.before(instruction);
+    let value = builder.call(to.function(&[from]), callee, &[instruction.operand(0)]);
+    instruction.replace_with(value);
+}

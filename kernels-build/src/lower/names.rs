@@ -1,0 +1,41 @@
+//! Names: of the target, of symbols as people write them, and of the functions the lowering and the device crate share.
+
+/// The target that kernels are lowered to.
+pub(super) const TRIPLE: &str = "nvptx64-nvidia-cuda";
+
+/// Ties an entry to its description.
+pub(super) const REGISTER: &str = "__warpsmith_register";
+/// A static shared allocation.
+pub(super) const SHARED: &str = "__warpsmith_shared";
+/// The launch's dynamic shared memory.
+pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
+/// Prefix of the special registers.
+pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
+/// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
+pub(super) const PANIC: &str = "__warpsmith_panic";
+/// The launch's hidden arguments: 0 the panic record's address, 1 the launch's id.
+pub(super) const HIDDEN: &str = "__warpsmith_hidden";
+/// Allocates device memory: `(size, align) -> ptr`.
+pub(super) const ALLOCATE: &str = "__warpsmith_alloc";
+/// Allocates zeroed device memory: `(size, align) -> ptr`.
+pub(super) const ALLOCATE_ZEROED: &str = "__warpsmith_alloc_zeroed";
+/// Frees device memory: `(ptr, size, align)`.
+pub(super) const FREE: &str = "__warpsmith_dealloc";
+/// Changes an allocation's size: `(ptr, size, align, new_size) -> ptr`.
+pub(super) const REALLOCATE: &str = "__warpsmith_realloc";
+/// Compares memory: `(ptr, ptr, len) -> i32`.
+pub(super) const COMPARE: &str = "__warpsmith_memcmp";
+/// Copies memory that may overlap, copies, fills; and measures a C string.
+pub(super) const MOVE: &str = "__warpsmith_memmove";
+/// Fills memory: `(ptr, byte, len) -> ptr`.
+pub(super) const FILL: &str = "__warpsmith_memset";
+/// Length of a string that ends in zero.
+pub(super) const STRING_LENGTH: &str = "__warpsmith_strlen";
+
+/// Functions that later steps may call and that must survive until then.
+pub(super) const DEVICE_RUNTIME: &[&str] = &[PANIC];
+
+/// A symbol as people write it, without hashes.
+pub(super) fn demangle(symbol: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(symbol))
+}

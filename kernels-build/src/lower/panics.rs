@@ -1,0 +1,512 @@
+//! Turns panics into records: what core would format, the host formats from a site's template and the recorded values.
+//!
+//! Every way to panic ends in one of a few functions of core, alloc and std. A call to one of them becomes a call of the
+//! device crate's `__warpsmith_panic(site, location, values)`, which writes the launch's record and ends the thread. So
+//! formatting never reaches the device, and what was only there to be formatted disappears.
+
+use std::collections::HashMap;
+
+use super::constants::{ConstBytes, address, bytes_at, integer_pointer};
+use super::names::{PANIC, demangle};
+use crate::bundle::{PanicSite, ValueFormat};
+use crate::llvm::{Builder, Context, FUNCTION, Module, Type, Value, kind, opcode};
+
+/// How many values a record holds.
+const VALUES: usize = 4;
+
+/// The panic sites met so far.
+pub(super) struct Panics<'c> {
+    context: &'c Context,
+    pub(super) sites: Vec<PanicSite>,
+    index: HashMap<(Vec<String>, Vec<u8>), u32>,
+}
+
+/// How a panicking function takes its message.
+enum Shape {
+    /// The message is known by the function's name.
+    Fixed(String),
+    /// `(index, len, location)`.
+    Bounds,
+    /// `(message pointer, message length, location)`.
+    Text,
+    /// `(template, arguments, .., location)`.
+    Format,
+    /// `(message pointer, message length, value, vtable, location)`.
+    Unwrap,
+    /// `(kind, left, right, template, arguments, location)`; the types are in the name.
+    AssertGeneric(String),
+    /// `(align, size)`.
+    Allocation,
+}
+
+fn shape(name: &str) -> Option<Shape> {
+    let fixed = |text: &str| Some(Shape::Fixed(text.to_owned()));
+    if let Some(what) = name.strip_prefix("core::panicking::panic_const::panic_const_") {
+        return fixed(constant_message(what));
+    }
+    if let Some(types) = name.strip_prefix("core::panicking::assert_failed::<") {
+        return Some(Shape::AssertGeneric(types.trim_end_matches('>').to_owned()));
+    }
+    if name.starts_with("std::panicking::begin_panic::<") || name.starts_with("std::panicking::panic_any::<") {
+        return fixed("explicit panic");
+    }
+    match name {
+        "core::panicking::panic_fmt" | "core::panicking::panic_nounwind_fmt" => Some(Shape::Format),
+        "core::panicking::panic"
+        | "core::panicking::panic_nounwind"
+        | "core::panicking::panic_nounwind_nobacktrace"
+        | "core::option::expect_failed" => Some(Shape::Text),
+        "core::panicking::panic_bounds_check" => Some(Shape::Bounds),
+        "core::panicking::panic_explicit" => fixed("explicit panic"),
+        "core::panicking::panic_in_cleanup" => fixed("panic in a destructor during cleanup"),
+        "core::panicking::panic_cannot_unwind" => fixed("panic in a function that cannot unwind"),
+        "core::panicking::panic_null_pointer_dereference" => fixed("null pointer dereference occurred"),
+        "core::panicking::panic_misaligned_pointer_dereference" => fixed("misaligned pointer dereference"),
+        "core::panicking::panic_invalid_enum_construction" => {
+            fixed("trying to construct an enum from an invalid value")
+        }
+        "core::option::unwrap_failed" => fixed("called `Option::unwrap()` on a `None` value"),
+        "core::result::unwrap_failed" => Some(Shape::Unwrap),
+        "alloc::alloc::handle_alloc_error" | "alloc::alloc::handle_alloc_error::rt_error" => Some(Shape::Allocation),
+        "alloc::raw_vec::capacity_overflow" => fixed("capacity overflow"),
+        "core::cell::panic_already_borrowed" => fixed("RefCell already borrowed"),
+        "core::cell::panic_already_mutably_borrowed" => fixed("RefCell already mutably borrowed"),
+        "std::process::abort" | "core::intrinsics::abort" => fixed("the kernel aborted"),
+        "__rustc::rust_panic" | "std::panicking::rust_panic" | "std::panicking::rust_panic_with_hook" => {
+            fixed("explicit panic")
+        }
+        _ => None,
+    }
+}
+
+fn constant_message(what: &str) -> &str {
+    match what {
+        "add_overflow" => "attempt to add with overflow",
+        "sub_overflow" => "attempt to subtract with overflow",
+        "mul_overflow" => "attempt to multiply with overflow",
+        "div_overflow" => "attempt to divide with overflow",
+        "rem_overflow" => "attempt to calculate the remainder with overflow",
+        "neg_overflow" => "attempt to negate with overflow",
+        "shr_overflow" => "attempt to shift right with overflow",
+        "shl_overflow" => "attempt to shift left with overflow",
+        "div_by_zero" => "attempt to divide by zero",
+        "rem_by_zero" => "attempt to calculate the remainder with a divisor of zero",
+        "async_fn_resumed" => "`async fn` resumed after completion",
+        other => other,
+    }
+}
+
+/// A message under construction: text and values in turn.
+#[derive(Default)]
+struct Message {
+    pieces: Vec<String>,
+    formats: Vec<ValueFormat>,
+    values: Vec<Value>,
+}
+
+impl Message {
+    fn text(&mut self, text: &str) {
+        let open = self.formats.len() < self.pieces.len();
+        match self.pieces.last_mut() {
+            Some(last) if open => last.push_str(text),
+            _ => self.pieces.push(text.to_owned()),
+        }
+    }
+
+    fn value(&mut self, format: ValueFormat, value: Option<Value>) {
+        if self.pieces.len() == self.formats.len() {
+            self.pieces.push(String::new());
+        }
+        match value {
+            Some(value) if self.values.len() < VALUES && format != ValueFormat::Opaque => {
+                self.formats.push(format);
+                self.values.push(value);
+            }
+            _ => self.formats.push(ValueFormat::Opaque),
+        }
+    }
+}
+
+impl<'c> Panics<'c> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        Self { context, sites: Vec::new(), index: HashMap::new() }
+    }
+
+    /// Has what `format_args!` calls inlined, so that a message's parts can be seen where it is made.
+    pub(super) fn inline_formatting(&self, module: &Module) {
+        let always = self.context.enum_attribute("alwaysinline", 0);
+        for function in module.functions() {
+            if function.is_declaration() {
+                continue;
+            }
+            let name = demangle(&function.name());
+            if name.starts_with("<core::fmt::rt::") || name.starts_with("<core::fmt::Arguments>::") {
+                function.remove_attribute(FUNCTION, "noinline");
+                function.add_attribute(FUNCTION, always);
+            }
+        }
+    }
+
+    /// Replaces every call of a panicking function in the module.
+    pub(super) fn replace(&mut self, module: &Module) {
+        let i64 = self.context.int(64);
+        let record_type = self.context.void().function(&[self.context.int(32), i64, i64, i64, i64, i64]);
+        for function in module.functions() {
+            let symbol = function.name();
+            let Some(shape) = shape(&demangle(&symbol)) else { continue };
+            let record = module.declare(PANIC, record_type);
+            let body_users: Vec<Value> = function.users();
+            for user in body_users {
+                if user.is_instruction() && user.opcode() == opcode::CALL && user.called() == function {
+                    self.replace_call(user, &shape, record);
+                }
+            }
+            if function.has_uses() {
+                self.replace_body(module, function, &shape, record);
+            }
+        }
+        // `core::intrinsics::abort` is a trap, which would cost the whole context.
+        if let Some(trap) = module.function("llvm.trap") {
+            let record = module.declare(PANIC, record_type);
+            for user in trap.users() {
+                if user.is_instruction() && user.opcode() == opcode::CALL {
+                    self.replace_call(user, &Shape::Fixed("the kernel aborted".to_owned()), record);
+                }
+            }
+        }
+    }
+
+    /// A panicking function whose address is taken gets a body that tells what is known without looking at a call.
+    fn replace_body(&mut self, module: &Module, function: Value, shape: &Shape, record: Value) {
+        let mut message = Message::default();
+        message.text(match shape {
+            Shape::Fixed(text) => text,
+            _ => "a panic whose message is made at run time",
+        });
+        let function = module.redeclare(function);
+        let builder = self.context.builder();
+        builder.at_end(function.append_block(self.context, ""));
+        let location = self.location(&builder, &function.parameters());
+        self.emit(&builder, record, message, location);
+        builder.unreachable();
+    }
+
+    fn replace_call(&mut self, call: Value, shape: &Shape, record: Value) {
+        let arguments = call.arguments();
+        let builder = self.context.builder();
+        builder.before(call);
+        let mut message = Message::default();
+        let i64 = self.context.int(64);
+        let word = |value: Value| Some(widen(self.context, &builder, value, ValueFormat::Unsigned));
+        match shape {
+            Shape::Fixed(text) => message.text(text),
+            Shape::Bounds => {
+                message.text("index out of bounds: the len is ");
+                message.value(ValueFormat::Unsigned, word(arguments[1]));
+                message.text(" but the index is ");
+                message.value(ValueFormat::Unsigned, word(arguments[0]));
+            }
+            Shape::Text => message.text(&constant_text(arguments[0], arguments[1])),
+            Shape::Format => self.format(&builder, arguments[0], arguments[1], &mut message),
+            Shape::Unwrap => {
+                message.text(&constant_text(arguments[0], arguments[1]));
+                message.text(": ");
+                let formatter = address(arguments[3]).and_then(|(vtable, into)| {
+                    Some(ConstBytes::of_global(vtable)?.address_at(usize::try_from(into).ok()? + 24)?.0)
+                });
+                self.formatted(&builder, arguments[2], formatter.map(|f| demangle(&f.name())), &mut message);
+            }
+            Shape::AssertGeneric(types) => {
+                let operator = match arguments[0].as_int() {
+                    Some(0) => "==",
+                    Some(1) => "!=",
+                    _ => "matches",
+                };
+                message.text(&format!("assertion `left {operator} right` failed"));
+                let (left, right) = types.split_once(", ").unwrap_or((types, types));
+                if arguments.len() >= 6 && has_message(arguments[3]) {
+                    message.text(": ");
+                    self.format(&builder, arguments[3], arguments[4], &mut message);
+                }
+                message.text("\n  left: ");
+                self.formatted(
+                    &builder,
+                    arguments[1],
+                    Some(format!("<{left} as core::fmt::Debug>::fmt")),
+                    &mut message,
+                );
+                message.text("\n right: ");
+                self.formatted(
+                    &builder,
+                    arguments[2],
+                    Some(format!("<{right} as core::fmt::Debug>::fmt")),
+                    &mut message,
+                );
+            }
+            Shape::Allocation => {
+                message.text("memory allocation of ");
+                message.value(ValueFormat::Unsigned, arguments.get(1).copied().and_then(word));
+                message.text(" bytes failed: the device heap is exhausted");
+            }
+        }
+        let location =
+            if matches!(shape, Shape::Allocation) { i64.int_value(0) } else { self.location(&builder, &arguments) };
+        self.emit(&builder, record, message, location);
+        if call.has_uses() {
+            call.replace_uses(call.ty().poison());
+        }
+        call.erase();
+    }
+
+    /// The last argument, when it can be a `&'static Location`.
+    fn location(&self, builder: &Builder, arguments: &[Value]) -> Value {
+        let i64 = self.context.int(64);
+        match arguments.last() {
+            Some(last) if last.ty().kind() == kind::POINTER => builder.cast(opcode::PTRTOINT, *last, i64),
+            _ => i64.int_value(0),
+        }
+    }
+
+    fn emit(&mut self, builder: &Builder, record: Value, mut message: Message, location: Value) {
+        let (i32, i64) = (self.context.int(32), self.context.int(64));
+        if message.pieces.len() == message.formats.len() {
+            message.pieces.push(String::new());
+        }
+        let key = (message.pieces.clone(), message.formats.iter().map(|f| *f as u8).collect::<Vec<u8>>());
+        let sites = &mut self.sites;
+        let site = *self.index.entry(key).or_insert_with(|| {
+            sites.push(PanicSite { pieces: message.pieces.clone(), values: message.formats.clone() });
+            u32::try_from(sites.len() - 1).expect("a target has fewer than 2^32 panic messages")
+        });
+        let mut arguments = vec![i32.int_value(u64::from(site)), location];
+        arguments.extend(&message.values);
+        arguments.resize(2 + VALUES, i64.int_value(0));
+        builder.call_function(record, &arguments);
+    }
+
+    /// Adds what `format_args!` made: its template, and its arguments where they are plain.
+    fn format(&self, builder: &Builder, template: Value, arguments: Value, message: &mut Message) {
+        let Some((text, into)) = address(template) else {
+            return message.text("a panic whose message is made at run time");
+        };
+        if let Some(tagged) = integer_pointer(arguments)
+            && tagged & 1 == 1
+        {
+            let bytes = bytes_at(text, into, (tagged >> 1) as usize).unwrap_or_default();
+            return message.text(&String::from_utf8_lossy(&bytes));
+        }
+        let Some(bytes) = ConstBytes::of_global(text).map(|t| t.bytes[into as usize..].to_vec()) else {
+            return message.text("a panic whose message is made at run time");
+        };
+        let stored = if arguments.is_alloca() { stores_into(arguments) } else { HashMap::new() };
+        for part in Template::new(&bytes) {
+            match part {
+                Part::Text(text) => message.text(&text),
+                Part::Value(index) => {
+                    let value = stored.get(&(16 * index as u64)).copied();
+                    let formatter = stored.get(&(16 * index as u64 + 8)).and_then(|f| f.as_function());
+                    match value {
+                        Some(value) => self.formatted(builder, value, formatter.map(|f| demangle(&f.name())), message),
+                        None => message.value(ValueFormat::Opaque, None),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds one value behind a pointer, formatted as the named function would.
+    fn formatted(&self, builder: &Builder, pointer: Value, formatter: Option<String>, message: &mut Message) {
+        let Some((ty, trait_name)) = formatter.as_deref().and_then(split_formatter) else {
+            return message.value(ValueFormat::Opaque, None);
+        };
+        let mut ty = ty;
+        let mut pointer = pointer;
+        while let Some(inner) = ty.strip_prefix('&') {
+            if inner == "str" {
+                // A text is two words; only one that is known now goes into the message.
+                if let Some(text) = constant_text_behind(pointer) {
+                    let text = if trait_name == "Debug" { format!("{text:?}") } else { text };
+                    return message.text(&text);
+                }
+                return message.value(ValueFormat::Opaque, None);
+            }
+            pointer = builder.load(self.context.ptr(0), pointer);
+            ty = inner.trim_start_matches("mut ");
+        }
+        if ty == "()" {
+            return message.text("()");
+        }
+        let Some((load, format)) = self.plain(ty, trait_name) else {
+            return message.value(ValueFormat::Opaque, None);
+        };
+        let value = builder.load(load, pointer);
+        message.value(format, Some(widen(self.context, builder, value, format)));
+    }
+
+    /// How a plain type is loaded and printed.
+    fn plain(&self, ty: &str, trait_name: &str) -> Option<(Type, ValueFormat)> {
+        let debug = match trait_name {
+            "Debug" => true,
+            "Display" => false,
+            "LowerHex" => {
+                let bits = integer_bits(ty)?;
+                return Some((self.context.int(bits), ValueFormat::LowerHex));
+            }
+            _ => return None,
+        };
+        Some(match ty {
+            "f32" => (self.context.f32(), if debug { ValueFormat::F32Debug } else { ValueFormat::F32 }),
+            "f64" => (self.context.f64(), if debug { ValueFormat::F64Debug } else { ValueFormat::F64 }),
+            "bool" => (self.context.int(8), ValueFormat::Bool),
+            "char" => (self.context.int(32), if debug { ValueFormat::CharDebug } else { ValueFormat::Char }),
+            _ => {
+                let format = if ty.starts_with('i') { ValueFormat::Signed } else { ValueFormat::Unsigned };
+                (self.context.int(integer_bits(ty)?), format)
+            }
+        })
+    }
+}
+
+fn integer_bits(ty: &str) -> Option<u32> {
+    Some(match ty {
+        "u8" | "i8" => 8,
+        "u16" | "i16" => 16,
+        "u32" | "i32" => 32,
+        "u64" | "i64" | "usize" | "isize" => 64,
+        _ => return None,
+    })
+}
+
+/// `<u32 as core::fmt::Display>::fmt` is type `u32` and trait `Display`.
+fn split_formatter(name: &str) -> Option<(&str, &str)> {
+    let inside = name.strip_prefix('<')?;
+    let (ty, rest) = inside.split_once(" as core::fmt::")?;
+    let (trait_name, end) = rest.split_once('>')?;
+    (end == "::fmt").then_some((ty, trait_name))
+}
+
+/// A value as the 64 bits of a record.
+fn widen(context: &Context, builder: &Builder, value: Value, format: ValueFormat) -> Value {
+    let i64 = context.int(64);
+    let ty = value.ty();
+    match ty.kind() {
+        kind::FLOAT => builder.cast(opcode::ZEXT, builder.cast(opcode::BITCAST, value, context.int(32)), i64),
+        kind::DOUBLE => builder.cast(opcode::BITCAST, value, i64),
+        kind::INTEGER if ty.int_bits() < 64 => {
+            let signed = format == ValueFormat::Signed;
+            builder.cast(if signed { opcode::SEXT } else { opcode::ZEXT }, value, i64)
+        }
+        _ => value,
+    }
+}
+
+fn has_message(template: Value) -> bool {
+    !template.is_null() && !template.is_undef() && address(template).is_some()
+}
+
+fn constant_text(pointer: Value, len: Value) -> String {
+    let text = address(pointer).zip(len.as_int()).and_then(|((global, into), len)| {
+        Some(String::from_utf8_lossy(&bytes_at(global, into, usize::try_from(len).ok()?)?).into_owned())
+    });
+    text.unwrap_or_else(|| "a panic whose message is made at run time".to_owned())
+}
+
+/// The text of a `&str` behind a pointer, when both its words are known.
+fn constant_text_behind(pointer: Value) -> Option<String> {
+    if let Some((global, into)) = address(pointer) {
+        return ConstBytes::of_global(global)?.string_at(usize::try_from(into).ok()?);
+    }
+    if !pointer.is_alloca() {
+        return None;
+    }
+    let stored = stores_into(pointer);
+    let (global, into) = address(*stored.get(&0)?)?;
+    let len = stored.get(&8)?.as_int()?;
+    Some(String::from_utf8_lossy(&bytes_at(global, into, usize::try_from(len).ok()?)?).into_owned())
+}
+
+/// What is stored into a stack slot, by offset, where there is one store to that offset.
+fn stores_into(slot: Value) -> HashMap<u64, Value> {
+    let mut found: HashMap<u64, Vec<Value>> = HashMap::new();
+    for user in slot.users() {
+        match user.opcode() {
+            opcode::STORE if user.operand(1) == slot => found.entry(0).or_default().push(user.operand(0)),
+            opcode::GEP if user.operand(0) == slot && user.operand_count() == 2 => {
+                let Some(index) = user.operand(1).as_int() else { continue };
+                let element = user.gep_element();
+                let scale = match element.kind() {
+                    kind::INTEGER => u64::from(element.int_bits() / 8),
+                    // `fmt::Argument`: two words.
+                    kind::STRUCT => 16,
+                    _ => continue,
+                };
+                for store in user.users() {
+                    if store.opcode() == opcode::STORE && store.operand(1) == user {
+                        found.entry(index * scale).or_default().push(store.operand(0));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found.into_iter().filter_map(|(offset, values)| (values.len() == 1).then(|| (offset, values[0]))).collect()
+}
+
+/// A part of `format_args!`'s template.
+enum Part {
+    Text(String),
+    Value(usize),
+}
+
+/// Walks the bytes that rustc compiles `format_args!` to: literal pieces with their length in front, placeholders with
+/// the options they have, and a zero at the end.
+struct Template<'a> {
+    bytes: &'a [u8],
+    next: usize,
+}
+
+impl<'a> Template<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, next: 0 }
+    }
+
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.bytes.split_at_checked(len)?;
+        self.bytes = tail;
+        Some(head)
+    }
+}
+
+impl Iterator for Template<'_> {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        let head = self.take(1)?[0];
+        match head {
+            0 => None,
+            1..=0x7f => Some(Part::Text(String::from_utf8_lossy(self.take(usize::from(head))?).into_owned())),
+            0x80 => {
+                let len = u16::from_le_bytes(self.take(2)?.try_into().ok()?);
+                Some(Part::Text(String::from_utf8_lossy(self.take(usize::from(len))?).into_owned()))
+            }
+            _ => {
+                if head & 1 != 0 {
+                    self.take(4)?;
+                }
+                if head & 2 != 0 {
+                    self.take(2)?;
+                }
+                if head & 4 != 0 {
+                    self.take(2)?;
+                }
+                let index = if head & 8 != 0 {
+                    usize::from(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+                } else {
+                    self.next
+                };
+                self.next = index + 1;
+                Some(Part::Value(index))
+            }
+        }
+    }
+}

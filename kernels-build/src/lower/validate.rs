@@ -1,0 +1,203 @@
+//! Lists what the kernels reach and a GPU cannot run, with the calls that lead there.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::asm::{Asm, classify};
+use super::entries::Entry;
+use super::names::{DYNAMIC_SHARED, HIDDEN, SHARED, SPECIAL_REGISTER, demangle};
+use crate::job::LowerError;
+use crate::llvm::{Module, Value, opcode};
+
+/// Functions that the driver's compiler knows by itself.
+const DEVICE_BUILTINS: &[&str] = &["malloc", "free", "vprintf"];
+
+/// How a function was reached: from which one, and the line of the call.
+#[derive(Clone)]
+struct Step {
+    from: Value,
+    line: Option<(String, u32)>,
+}
+
+/// Something that a GPU cannot run.
+struct Finding {
+    /// The function that reaches it, and the line there.
+    from: Value,
+    line: Option<(String, u32)>,
+    what: String,
+    remedy: &'static str,
+}
+
+/// Refuses kernels that reach what a GPU cannot run.
+///
+/// # Errors
+/// [`LowerError::Unsupported`] with one message for each kernel and thing that is reached.
+pub(super) fn check(module: &Module, entries: &[Entry]) -> Result<(), LowerError> {
+    let mut problems = BTreeMap::new();
+    for entry in entries {
+        if let Some(function) = module.function(&entry.symbol) {
+            walk(entry, function, &mut problems);
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(LowerError::Unsupported { problems: problems.into_values().collect() })
+}
+
+/// Visits all that one kernel reaches, nearest first.
+fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>) {
+    let mut steps: HashMap<Value, Option<Step>> = HashMap::from([(start, None)]);
+    let mut queue = VecDeque::from([start]);
+    let mut found: Vec<Finding> = Vec::new();
+    while let Some(value) = queue.pop_front() {
+        let line = steps[&value].as_ref().and_then(|s| s.line.clone());
+        let from = steps[&value].as_ref().map_or(value, |s| s.from);
+        if let Some((what, remedy)) = refusal(value) {
+            found.push(Finding { from, line, what, remedy });
+            continue;
+        }
+        if value.as_function().is_some() {
+            for instruction in value.instructions() {
+                if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
+                    let (template, ..) = instruction.called().asm_parts();
+                    if matches!(classify(&template), Asm::Foreign) && !looks_like_ptx(&template) {
+                        let what = format!("inline assembly for the host's processor (`{}`)", template.trim());
+                        let line = instruction.source_line();
+                        found.push(Finding { from: value, line, what, remedy: "use a portable function instead" });
+                    }
+                }
+                for operand in instruction.operands() {
+                    visit(operand, value, instruction.source_line(), &mut steps, &mut queue);
+                }
+            }
+        } else if let Some(initializer) = value.as_global().and_then(Value::initializer) {
+            // What a table refers to counts as reached by whoever reaches the table.
+            visit(initializer, from, line, &mut steps, &mut queue);
+        }
+    }
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    for Finding { from, line, what, remedy } in found {
+        let (path, group) = describe_path(&steps, from, line);
+        if *groups.entry(group.clone()).and_modify(|n| *n += 1).or_insert(1) > 1 {
+            continue;
+        }
+        let text = format!("kernel `{}` reaches {what}, which a GPU cannot run\n{path}  {remedy}", entry.title());
+        problems.entry(format!("{}{group}", entry.title())).or_insert(text);
+    }
+}
+
+fn visit(
+    value: Value,
+    from: Value,
+    line: Option<(String, u32)>,
+    steps: &mut HashMap<Value, Option<Step>>,
+    queue: &mut VecDeque<Value>,
+) {
+    if value.as_function().is_some() || value.as_global().is_some() {
+        if value.as_function().is_some_and(Value::is_intrinsic) && !value.name().starts_with("llvm.x86.") {
+            return;
+        }
+        steps.entry(value).or_insert_with(|| {
+            queue.push_back(value);
+            Some(Step { from, line })
+        });
+    } else if value.is_constant() {
+        for operand in value.operands() {
+            if operand.is_constant() {
+                visit(operand, from, line.clone(), steps, queue);
+            }
+        }
+    }
+}
+
+/// Assembly that was rewritten already: PTX's operands have no `%` of the host's registers.
+fn looks_like_ptx(template: &str) -> bool {
+    !template.contains("%r") || template.contains("%%")
+}
+
+/// Why a function or static cannot be there on a device, and what to do.
+fn refusal(value: Value) -> Option<(String, &'static str)> {
+    let symbol = value.name();
+    let name = demangle(&symbol);
+    if value.as_global().is_some() {
+        if value.is_thread_local() {
+            return Some((
+                format!("the thread-local variable `{name}`"),
+                "pass the value as an argument; a `HashMap` needs a hasher without random state",
+            ));
+        }
+        if value.is_declaration() {
+            return Some((format!("the static `{name}` of the host"), "pass what it holds as an argument"));
+        }
+        if !value.is_global_constant() && !symbol.starts_with("ws_") {
+            return Some((
+                format!("the static `{name}`, which can change at run time"),
+                "a host static would silently be another variable on the device: use a buffer (of atomics, for a \
+                 counter), or shared memory within a block",
+            ));
+        }
+        return None;
+    }
+    if symbol.starts_with("llvm.x86.") {
+        return Some((format!("the vendor intrinsic `{symbol}`"), "use portable code, or a crate's portable feature"));
+    }
+    let known = [SHARED, DYNAMIC_SHARED, HIDDEN].contains(&symbol.as_str())
+        || symbol.starts_with(SPECIAL_REGISTER)
+        || symbol.starts_with("__nv")
+        || DEVICE_BUILTINS.contains(&symbol.as_str());
+    if !value.is_declaration() || known || value.is_intrinsic() {
+        return None;
+    }
+    Some(if symbol.starts_with("_R") || symbol.starts_with("_ZN") {
+        (
+            format!("`{name}`, whose code is not in the bitcode of this build"),
+            "the crate may be compiled without bitcode; call something else, or report it with the crate's name",
+        )
+    } else {
+        (
+            format!("the function `{symbol}` of the host's system or of a C library"),
+            "files, threads, clocks, sockets and C libraries stay on the host: do that before or after the launch, and \
+             pass the data",
+        )
+    })
+}
+
+/// The calls from the kernel to a function, one a line, and what problems with the same cause have in common.
+fn describe_path(
+    steps: &HashMap<Value, Option<Step>>,
+    end: Value,
+    last_line: Option<(String, u32)>,
+) -> (String, String) {
+    let mut calls = Vec::new();
+    let mut at = end;
+    let mut line = last_line;
+    loop {
+        calls.push((demangle(&at.name()), line));
+        match steps.get(&at) {
+            Some(Some(step)) => {
+                line = step.line.clone();
+                at = step.from;
+            }
+            _ => break,
+        }
+    }
+    calls.reverse();
+    let mut text = String::new();
+    let mut group = String::new();
+    let mut inside_std = false;
+    for (i, (name, line)) in calls.iter().enumerate() {
+        let place = line.as_ref().map_or_else(String::new, |(file, line)| format!(" at {file}:{line}"));
+        // The entry's own name says nothing; the kernel was named before.
+        if i > 0 {
+            text.push_str(&format!("  which calls `{name}`\n"));
+        }
+        if !place.is_empty() {
+            text.push_str(&format!("     {place}\n"));
+        }
+        if !inside_std {
+            group.push_str(name);
+        }
+        inside_std |= ["std::", "core::", "alloc::"].iter().any(|c| name.trim_start_matches('<').starts_with(c));
+    }
+    (text, group)
+}

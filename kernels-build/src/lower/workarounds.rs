@@ -1,0 +1,101 @@
+//! Faults of LLVM's PTX backend and of ptxas, avoided in the optimised code just before PTX is written.
+
+use crate::llvm::{Context, Module, Value, kind, opcode};
+
+/// Rewrites what later tools get wrong.
+pub(super) fn apply(context: &Context, module: &Module) {
+    for function in module.functions() {
+        for instruction in function.instructions() {
+            match instruction.opcode() {
+                opcode::STORE => unaligned_float(context, instruction),
+                opcode::ATOMICRMW | opcode::CMPXCHG => atomic_on_stack(context, instruction),
+                opcode::SUB => negated_short(context, instruction),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// LLVM stores an unaligned float byte by byte, straight from the register that arithmetic wrote; ptxas then takes the
+/// byte store for a conversion. Moving the value through an integer register first keeps its bits.
+fn unaligned_float(context: &Context, store: Value) {
+    let value = store.operand(0);
+    let ty = value.ty();
+    let (bytes, int, template, constraints) = match ty.kind() {
+        kind::FLOAT => (4, context.int(32), "mov.b32 $0, $1;", "=r,f"),
+        kind::DOUBLE => (8, context.int(64), "mov.b64 $0, $1;", "=l,d"),
+        _ => return,
+    };
+    if store.alignment() >= bytes || value.is_constant() {
+        return;
+    }
+    let builder = context.builder();
+    builder.before(store);
+    let ty = int.function(&[ty]);
+    let bits = builder.call(ty, ty.inline_asm(template, constraints, false), &[value]);
+    store.set_operand(0, bits);
+}
+
+/// ptxas and the driver keep 32 bits of a negated 16-bit value that is widened afterwards; an opaque move of the low half
+/// cuts it.
+fn negated_short(context: &Context, sub: Value) {
+    if !sub.ty().is_int(16) || sub.operand(0).as_int() != Some(0) {
+        return;
+    }
+    let i16 = context.int(16);
+    let builder = context.builder();
+    builder.before(sub);
+    let ty = i16.function(&[i16]);
+    let template = "{ .reg .b32 %t; cvt.s32.s16 %t, $1; neg.s32 %t, %t; cvt.u16.u32 $0, %t; }";
+    let value = builder.call(ty, ty.inline_asm(template, "=h,h", false), &[sub.operand(1)]);
+    sub.replace_with(value);
+}
+
+/// An atomic on the thread's own stack is not PTX; nobody else can see it, so a plain access is the same.
+fn atomic_on_stack(context: &Context, instruction: Value) {
+    let pointer = instruction.operand(0);
+    if !is_local(pointer) {
+        return;
+    }
+    let builder = context.builder();
+    builder.before(instruction);
+    if instruction.opcode() == opcode::CMPXCHG {
+        let (expected, new) = (instruction.operand(1), instruction.operand(2));
+        let old = builder.load(expected.ty(), pointer);
+        let same = builder.icmp(32, old, expected);
+        builder.store(builder.select(same, new, old), pointer);
+        let pair = builder.insert_value(instruction.ty().poison(), old, 0);
+        instruction.replace_with(builder.insert_value(pair, same, 1));
+        return;
+    }
+    let operand = instruction.operand(1);
+    let old = builder.load(operand.ty(), pointer);
+    let all_ones = || builder.binary(opcode::SUB, operand.ty().null(), operand.ty().int_value(1));
+    let picked = |predicate| builder.select(builder.icmp(predicate, old, operand), old, operand);
+    let new = match instruction.atomic_operation() {
+        0 => operand,
+        1 => builder.binary(opcode::ADD, old, operand),
+        2 => builder.binary(opcode::SUB, old, operand),
+        3 => builder.binary(opcode::AND, old, operand),
+        4 => builder.binary(opcode::XOR, builder.binary(opcode::AND, old, operand), all_ones()),
+        5 => builder.binary(opcode::OR, old, operand),
+        6 => builder.binary(opcode::XOR, old, operand),
+        7 => picked(38),
+        8 => picked(40),
+        9 => picked(34),
+        10 => picked(36),
+        _ => return,
+    };
+    builder.store(new, pointer);
+    instruction.replace_with(old);
+}
+
+/// Whether a pointer comes from a stack slot of this function.
+fn is_local(pointer: Value) -> bool {
+    if pointer.is_alloca() {
+        return true;
+    }
+    pointer.is_instruction()
+        && matches!(pointer.opcode(), opcode::GEP | opcode::ADDRSPACECAST | opcode::BITCAST)
+        && is_local(pointer.operand(0))
+}

@@ -1,0 +1,209 @@
+//! What lowered kernels call without naming it: panic records, the device heap, memory functions.
+//!
+//! Compiled in the device build only; the lowering finds these functions by their symbols.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The first panic of a launch, in host memory that the device can write; the runtime reads it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct PanicRecord {
+    /// 0 until a thread claims the record.
+    pub claimed: AtomicU32,
+    /// Index into the kernel's panic sites.
+    pub site: u32,
+    /// The launch's id, as the host chose it.
+    pub launch: u64,
+    /// The block that panicked.
+    pub block: [u32; 3],
+    /// The thread within the block.
+    pub thread: [u32; 3],
+    /// Device address of the `core::panic::Location`, or 0.
+    pub location: u64,
+    /// The message's values.
+    pub values: [u64; 4],
+    /// 1 when all of the above is written.
+    pub done: u32,
+}
+
+unsafe extern "C" {
+    fn __warpsmith_hidden(which: u32) -> u64;
+    fn malloc(size: usize) -> *mut u8;
+    fn free(pointer: *mut u8);
+    safe fn __warpsmith_sreg_tid_x() -> u32;
+    safe fn __warpsmith_sreg_tid_y() -> u32;
+    safe fn __warpsmith_sreg_tid_z() -> u32;
+    safe fn __warpsmith_sreg_ctaid_x() -> u32;
+    safe fn __warpsmith_sreg_ctaid_y() -> u32;
+    safe fn __warpsmith_sreg_ctaid_z() -> u32;
+}
+
+/// Records a panic, if it is the launch's first, and ends the thread.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __warpsmith_panic(site: u32, location: u64, v0: u64, v1: u64, v2: u64, v3: u64) -> ! {
+    // SAFETY: the launcher passes the address of a record that lives as long as the stream.
+    unsafe {
+        let record = __warpsmith_hidden(0) as *mut PanicRecord;
+        let claimed = &(*record).claimed;
+        if claimed.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            (&raw mut (*record).site).write_volatile(site);
+            (&raw mut (*record).launch).write_volatile(__warpsmith_hidden(1));
+            let block = (&raw mut (*record).block).cast::<u32>();
+            block.write_volatile(__warpsmith_sreg_ctaid_x());
+            block.add(1).write_volatile(__warpsmith_sreg_ctaid_y());
+            block.add(2).write_volatile(__warpsmith_sreg_ctaid_z());
+            let thread = (&raw mut (*record).thread).cast::<u32>();
+            thread.write_volatile(__warpsmith_sreg_tid_x());
+            thread.add(1).write_volatile(__warpsmith_sreg_tid_y());
+            thread.add(2).write_volatile(__warpsmith_sreg_tid_z());
+            (&raw mut (*record).location).write_volatile(location);
+            let values = (&raw mut (*record).values).cast::<u64>();
+            values.write_volatile(v0);
+            values.add(1).write_volatile(v1);
+            values.add(2).write_volatile(v2);
+            values.add(3).write_volatile(v3);
+            (&raw mut (*record).done).write_volatile(1);
+        }
+        core::arch::asm!("/*ptx: exit; */", options(noreturn));
+    }
+}
+
+/// What the device's `malloc` aligns to.
+const HEAP_ALIGN: usize = 16;
+
+/// Allocates from the device heap; null when it is exhausted.
+///
+/// # Safety
+/// As `GlobalAlloc::alloc`.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_alloc(size: usize, align: usize) -> *mut u8 {
+    // SAFETY: the sizes come from a layout; the block before an over-aligned address keeps the address to free.
+    unsafe {
+        if align <= HEAP_ALIGN {
+            return malloc(size);
+        }
+        let Some(total) = size.checked_add(align) else { return core::ptr::null_mut() };
+        let start = malloc(total);
+        if start.is_null() {
+            return start;
+        }
+        let offset = align - (start as usize & (align - 1));
+        let aligned = start.add(offset);
+        aligned.cast::<*mut u8>().sub(1).write(start);
+        aligned
+    }
+}
+
+/// Allocates zeroed memory from the device heap; null when it is exhausted.
+///
+/// # Safety
+/// As `GlobalAlloc::alloc_zeroed`.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_alloc_zeroed(size: usize, align: usize) -> *mut u8 {
+    // SAFETY: the caller promises a layout.
+    unsafe {
+        let pointer = __warpsmith_alloc(size, align);
+        if !pointer.is_null() {
+            core::ptr::write_bytes(pointer, 0, size);
+        }
+        pointer
+    }
+}
+
+/// Frees what [`__warpsmith_alloc`] gave.
+///
+/// # Safety
+/// As `GlobalAlloc::dealloc`.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_dealloc(pointer: *mut u8, _size: usize, align: usize) {
+    // SAFETY: the caller promises a pointer and its layout.
+    unsafe { free(if align <= HEAP_ALIGN { pointer } else { pointer.cast::<*mut u8>().sub(1).read() }) }
+}
+
+/// Moves an allocation to one of another size; null when the heap is exhausted.
+///
+/// # Safety
+/// As `GlobalAlloc::realloc`.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_realloc(pointer: *mut u8, size: usize, align: usize, new_size: usize) -> *mut u8 {
+    // SAFETY: the caller promises a pointer and its layout.
+    unsafe {
+        let moved = __warpsmith_alloc(new_size, align);
+        if !moved.is_null() {
+            core::ptr::copy_nonoverlapping(pointer, moved, size.min(new_size));
+            __warpsmith_dealloc(pointer, size, align);
+        }
+        moved
+    }
+}
+
+/// C's `memcmp`, also for `bcmp`.
+///
+/// # Safety
+/// Both pointers are good for `len` bytes.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
+    let mut i = 0;
+    while i < len {
+        // SAFETY: `i` is below `len`. Volatile, so that the loop is not turned into a call of itself.
+        let (a, b) = unsafe { (left.add(i).read_volatile(), right.add(i).read_volatile()) };
+        if a != b {
+            return i32::from(a) - i32::from(b);
+        }
+        i += 1;
+    }
+    0
+}
+
+/// C's `memmove`, also for `memcpy`.
+///
+/// # Safety
+/// Both pointers are good for `len` bytes.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+    // SAFETY: the caller promises the ranges; LLVM expands this into a loop on the device.
+    unsafe { core::ptr::copy(from, to, len) };
+    to
+}
+
+/// C's `memset`.
+///
+/// # Safety
+/// The pointer is good for `len` bytes.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
+    // SAFETY: the caller promises the range; LLVM expands this into a loop on the device.
+    unsafe { core::ptr::write_bytes(to, byte as u8, len) };
+    to
+}
+
+/// C's `strlen`.
+///
+/// # Safety
+/// The pointer is to bytes that end in zero.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn __warpsmith_strlen(text: *const u8) -> usize {
+    let mut len = 0;
+    // SAFETY: the caller promises a zero at the end. Volatile, so that the loop is not turned into a call of itself.
+    while unsafe { text.add(len).read_volatile() } != 0 {
+        len += 1;
+    }
+    len
+}
