@@ -1,7 +1,7 @@
 //! The block's barrier, alone and with a vote.
 
 #[cfg(not(warpsmith_device))]
-use crate::host::{BarrierVotes, current};
+use crate::host::{BarrierVotes, current, require_waiting};
 
 /// Waits until every thread of the block has come here, and makes their earlier writes visible to each other.
 ///
@@ -60,5 +60,6 @@ pub fn sync_threads_or(predicate: bool) -> bool {
 #[track_caller]
 fn vote(name: &str, predicate: bool) -> BarrierVotes {
     let place = core::panic::Location::caller();
-    current(name, |context| context.block().sync_threads(place, predicate))
+    require_waiting(name);
+    current(name, |context| context.block().sync_threads(context.thread(), place, predicate))
 }

@@ -19,14 +19,17 @@ pub const WARP_SIZE: u32 = 32;
 
 /// What the threads of a block do together.
 pub trait Block {
+    /// Whether threads can wait for each other: not when the kernel was launched as one that never does.
+    fn can_wait(&self) -> bool;
+
     /// Waits until every live thread of the block has called this, and gives what they voted.
-    fn sync_threads(&self, place: Place, predicate: bool) -> BarrierVotes;
+    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes;
 
     /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this lane's result.
-    fn warp(&self, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64;
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64;
 
     /// The lanes of this warp that are at this place together; it holds at least the calling lane.
-    fn activemask(&self, place: Place) -> u32;
+    fn activemask(&self, thread: u32, place: Place) -> u32;
 
     /// The block's allocation for `key`: the same for all its threads, distinct for each key.
     fn shared(&self, key: SharedKey, size: usize, align: usize) -> *mut u8;
@@ -311,6 +314,14 @@ pub(crate) fn current<R>(name: &str, f: impl FnOnce(&Context<'_>) -> R) -> R {
         Some(result) => result,
         None => outside_a_kernel(name),
     }
+}
+
+/// Panics when `name`, which waits for other threads, was reached in a launch that was said not to wait.
+#[inline]
+#[track_caller]
+pub(crate) fn require_waiting(name: &str) {
+    let can_wait = current(name, |context| context.block().can_wait());
+    assert!(can_wait, "`{name}` was reached in a kernel that was launched as one without barriers and warp operations");
 }
 
 #[cold]

@@ -39,3 +39,7 @@ pub use warp::{
 };
 
 const _: () = assert!(usize::BITS == 64, "kernels share their layouts with a 64-bit device");
+#[cfg(warpsmith_device)]
+pub mod device_runtime;
+#[cfg(warpsmith_device)]
+pub mod math_table;

@@ -93,7 +93,7 @@ mod meet {
     //! One meeting of lanes, by way of the executor.
     use core::panic::Location;
 
-    use crate::host::{ShuffleMode, WarpOperation, current};
+    use crate::host::{ShuffleMode, WarpOperation, current, require_waiting};
 
     #[track_caller]
     pub(super) fn meet(mask: u32, operation: WarpOperation, value: u64) -> u64 {
@@ -104,7 +104,8 @@ mod meet {
             "lane {lane} calls `{}` with the mask {mask:#010x}, in which it is not",
             operation.name()
         );
-        current(operation.name(), |context| context.block().warp(place, mask, operation, value))
+        require_waiting(operation.name());
+        current(operation.name(), |context| context.block().warp(context.thread(), place, mask, operation, value))
     }
 
     #[track_caller]
@@ -216,7 +217,8 @@ pub fn activemask() -> u32 {
     #[cfg(not(warpsmith_device))]
     {
         let place = core::panic::Location::caller();
-        crate::host::current("activemask", |context| context.block().activemask(place))
+        crate::host::require_waiting("activemask");
+        crate::host::current("activemask", |context| context.block().activemask(context.thread(), place))
     }
 }
 

@@ -1,0 +1,61 @@
+//! The CPU executor: runs a kernel's grid on the host's cores.
+//!
+//! Blocks run in parallel on rayon's pool, in ascending order, so that a block may wait for what lower blocks do. The threads of a
+//! block run one after another on one core: as plain calls when the kernel has no barrier and no warp operation, else
+//! as coroutines that change places where threads meet. Because one core runs the whole block, a thread that spins until
+//! another thread of its block writes something never gets it; barriers and warp operations are the way to wait.
+
+use warpsmith_device::Dim3;
+use warpsmith_device::abi::Scope;
+
+mod block;
+mod coroutine;
+mod grid;
+mod panics;
+mod shared;
+
+/// Stack of a thread that runs as a coroutine, in bytes, unless the launch says otherwise. Only touched pages count.
+pub(crate) const DEFAULT_STACK_BYTES: usize = 256 * 1024;
+
+/// One launch on the CPU executor. Geometry was checked before: no dimension is 0, and the block has at most 1024 threads.
+pub(crate) struct CpuLaunch<'a> {
+    /// The kernel's name, for messages.
+    pub(crate) kernel: &'a str,
+    /// Blocks of the grid.
+    pub(crate) grid_dim: Dim3,
+    /// Threads of a block.
+    pub(crate) block_dim: Dim3,
+    /// Dynamic shared memory of a block, in bytes.
+    pub(crate) shared_bytes: usize,
+    /// Whether the kernel may use a barrier or a warp operation. Saying so where it does not costs little; the other
+    /// way round such an operation panics.
+    pub(crate) needs_coroutines: bool,
+    /// Stack of a coroutine in bytes, [`DEFAULT_STACK_BYTES`] or more where a kernel asks for more.
+    pub(crate) stack_bytes: usize,
+    /// One thread's run.
+    pub(crate) body: &'a (dyn for<'s> Fn(&'s Scope) + Sync),
+}
+
+/// The first panic of a launch, or the first place where its threads could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuPanic {
+    /// What the panic said.
+    pub(crate) message: String,
+    /// Source file, empty when it is not known.
+    pub(crate) file: String,
+    /// Line, from 1.
+    pub(crate) line: u32,
+    /// Column, from 1.
+    pub(crate) column: u32,
+    /// The block.
+    pub(crate) block: Dim3,
+    /// The thread in its block.
+    pub(crate) thread: Dim3,
+}
+
+/// Runs a launch to its end and reports the first panic. After one, the panicking block's other threads go on; blocks
+/// that have not started may be left out.
+pub(crate) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
+    panics::install_hook();
+    grid::run(request)
+}

@@ -1,0 +1,411 @@
+//! Where the threads of one block meet: barriers, warp operations, shared memory.
+//!
+//! All threads of a block run on one core, so the state needs no lock. A thread that has to wait notes what for and
+//! suspends its coroutine; the last to arrive wakes the others and goes on without suspending.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use corosensei::Yielder;
+use warpsmith_device::Dim3;
+use warpsmith_device::host::{self, BarrierVotes, Place, SharedKey, WARP_SIZE, WarpOperation, lanes};
+
+use super::shared::SharedMemory;
+
+/// The block that runs on a core.
+pub(super) struct Meeting {
+    threads: u32,
+    block_dim: Dim3,
+    shared_bytes: usize,
+    cooperative: bool,
+    shared: RefCell<SharedMemory>,
+    yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
+    aborting: Cell<bool>,
+    state: RefCell<State>, // Never borrowed while a thread suspends.
+}
+
+#[derive(Default)]
+struct State {
+    next: u32,
+    live: u32,
+    at_barrier: u32,
+    votes: u32,
+    ready: VecDeque<u32>,
+    threads: Vec<Thread>,
+    warps: Vec<Warp>,
+    failure: Option<Failure>,
+    arriving: Option<u32>, // The thread whose arrival is being worked out: it runs and needs no waking.
+}
+
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    wait: Wait,
+    value: u64,
+    result: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Warp {
+    existing: u32,
+    exited: u32,
+    meeting: u32, // Lanes with `Wait::Lanes`.
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Default)]
+enum Wait {
+    #[default]
+    Nothing,
+    Barrier(Place),
+    Lanes {
+        place: Place,
+        mask: u32,
+        operation: WarpOperation,
+    },
+    Activemask(Place),
+}
+
+impl Wait {
+    fn place(self) -> Option<Place> {
+        match self {
+            Self::Nothing => None,
+            Self::Barrier(place) | Self::Lanes { place, .. } | Self::Activemask(place) => Some(place),
+        }
+    }
+}
+
+/// Why the threads of a block can't go on, seen from one of them.
+pub(super) struct Failure {
+    pub(super) message: String,
+    pub(super) place: Option<Place>,
+    pub(super) thread: u32,
+}
+
+/// One place may have several addresses, but mostly has one.
+fn same(a: Place, b: Place) -> bool {
+    std::ptr::eq(a, b) || a == b
+}
+
+impl Meeting {
+    /// For blocks of this shape, whose threads are coroutines if `cooperative`.
+    pub(super) fn new(block_dim: Dim3, shared_bytes: usize, cooperative: bool) -> Self {
+        let threads = u32::try_from(block_dim.count()).expect("a block's size was checked before the launch");
+        Self {
+            threads,
+            block_dim,
+            shared_bytes,
+            cooperative,
+            shared: RefCell::default(),
+            yielder: Cell::new(std::ptr::null()),
+            aborting: Cell::new(false),
+            state: RefCell::default(),
+        }
+    }
+
+    /// Turns to a new block: no thread has started.
+    pub(super) fn next_block(&self) {
+        self.shared.borrow_mut().next_block();
+        if !self.cooperative {
+            return;
+        }
+        self.aborting.set(false);
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.next = 0;
+        state.live = self.threads;
+        state.at_barrier = 0;
+        state.votes = 0;
+        state.ready.clear();
+        state.threads.clear();
+        state.threads.resize(self.threads as usize, Thread::default());
+        state.warps.clear();
+        state.warps.extend((0..self.threads.div_ceil(WARP_SIZE)).map(|warp| {
+            let count = (self.threads - warp * WARP_SIZE).min(WARP_SIZE);
+            Warp { existing: u32::MAX >> (WARP_SIZE - count), ..Warp::default() }
+        }));
+        state.failure = None;
+    }
+
+    /// The next thread that has not started, for the calling coroutine to run.
+    pub(super) fn start(&self) -> Option<u32> {
+        let mut state = self.state.borrow_mut();
+        let thread = state.next;
+        (thread < self.threads).then(|| {
+            state.next += 1;
+            thread
+        })
+    }
+
+    /// Whether some thread has not started.
+    pub(super) fn has_unstarted(&self) -> bool {
+        self.state.borrow().next < self.threads
+    }
+
+    /// Whether every thread has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.borrow().live == 0
+    }
+
+    /// The next thread that was woken.
+    pub(super) fn take_ready(&self) -> Option<u32> {
+        self.state.borrow_mut().ready.pop_front()
+    }
+
+    /// Why the block can't go on, if it can't.
+    pub(super) fn take_failure(&self) -> Option<Failure> {
+        self.state.borrow_mut().failure.take()
+    }
+
+    /// From here on, suspended threads are only unwound.
+    pub(super) fn abort(&self) {
+        self.aborting.set(true);
+    }
+
+    /// Whether suspended threads are being unwound.
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting.get()
+    }
+
+    /// Tells which coroutine runs; it suspends through this.
+    pub(super) fn set_yielder(&self, yielder: &Yielder<(), ()>) {
+        self.yielder.set(yielder);
+    }
+
+    /// Notes that a thread has ended, which may be what others wait for.
+    pub(super) fn finish(&self, thread: u32) {
+        let mut state = self.state.borrow_mut();
+        let warp = (thread / WARP_SIZE) as usize;
+        state.live -= 1;
+        state.warps[warp].exited |= 1 << (thread % WARP_SIZE);
+        if state.at_barrier > 0 && state.at_barrier == state.live {
+            self.release_barrier(&mut state);
+        }
+        // Each round looks at the group of the lowest lane not looked at yet.
+        let mut open = state.warps[warp].meeting;
+        while open != 0 {
+            let lane = open.trailing_zeros();
+            let Wait::Lanes { mask, .. } = state.threads[warp * WARP_SIZE as usize + lane as usize].wait else {
+                unreachable!("`meeting` names lanes that wait for lanes")
+            };
+            self.try_release_lanes(&mut state, warp, mask);
+            open &= !mask & !(1 << lane);
+        }
+    }
+
+    /// Called when all live threads wait: lets those that asked for the active mask go on, the last to be decided.
+    pub(super) fn resolve_stall(&self) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        for warp in 0..state.warps.len() {
+            let first = warp * WARP_SIZE as usize;
+            let asking = |state: &State, lane: u32| match state.threads[first + lane as usize].wait {
+                Wait::Activemask(place) => Some(place),
+                _ => None,
+            };
+            let mut open = lanes(state.warps[warp].existing)
+                .filter(|&lane| asking(state, lane).is_some())
+                .fold(0_u32, |mask, lane| mask | 1 << lane);
+            while open != 0 {
+                let place = asking(state, open.trailing_zeros());
+                let together =
+                    lanes(open).filter(|&lane| asking(state, lane) == place).fold(0_u32, |mask, lane| mask | 1 << lane);
+                for lane in lanes(together) {
+                    wake(state, first + lane as usize, u64::from(together));
+                }
+                open &= !together;
+            }
+        }
+        if state.ready.is_empty() {
+            state.failure = Some(self.describe_stall(state));
+        }
+    }
+
+    fn describe_stall(&self, state: &State) -> Failure {
+        let mut waiting =
+            (0_u32..).zip(&state.threads).filter_map(|(thread, t)| Some((thread, t.wait, t.wait.place()?)));
+        let (thread, wait, place) = waiting.next().expect("a stalled block has waiting threads");
+        let other = waiting.find(|&(_, _, other)| !same(other, place));
+        let other = other.map_or_else(String::new, |(other, wait, _)| format!("; {}", self.describe(other, wait)));
+        let message =
+            format!("threads of the block wait for each other in vain: {}{other}", self.describe(thread, wait));
+        Failure { message, place: Some(place), thread }
+    }
+
+    fn describe(&self, thread: u32, wait: Wait) -> String {
+        let position = self.position(thread);
+        match wait {
+            Wait::Nothing => format!("thread {position} runs"),
+            Wait::Barrier(place) => format!("thread {position} waits at the barrier at {place}"),
+            Wait::Lanes { place, mask, operation } => {
+                format!("thread {position} waits in `{}` for the lanes {mask:#010x} at {place}", operation.name())
+            }
+            Wait::Activemask(place) => format!("thread {position} waits in `activemask` at {place}"),
+        }
+    }
+
+    fn position(&self, thread: u32) -> Dim3 {
+        let Dim3 { x, y, .. } = self.block_dim;
+        Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
+    }
+
+    /// Notes what a thread waits for, and lets others run until it is woken. Gives the result it was woken with.
+    fn suspend(&self, thread: u32) -> u64 {
+        /// Keeps the field's invariant, also when `suspend` unwinds.
+        struct Restore<'a>(&'a Meeting, *const Yielder<(), ()>);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.yielder.set(self.1);
+            }
+        }
+        let restore = Restore(self, self.yielder.get());
+        // SAFETY: a coroutine runs, and this is its own yielder (the field's invariant), alive as long as it.
+        unsafe { (*restore.1).suspend(()) };
+        drop(restore);
+        self.state.borrow().threads[thread as usize].result
+    }
+
+    /// Wakes all threads from a barrier that all live ones have reached, or notes that they are at different ones.
+    fn release_barrier(&self, state: &mut State) {
+        let mut waiting = (0_u32..).zip(&state.threads).filter_map(|(thread, t)| match t.wait {
+            Wait::Barrier(place) => Some((thread, place)),
+            _ => None,
+        });
+        let (thread, place) = waiting.next().expect("called when threads wait at a barrier");
+        if let Some((other, other_place)) = waiting.find(|&(_, other)| !same(other, place)) {
+            let message = format!(
+                "threads of the block are at different barriers: thread {} at {place}, thread {} at {other_place}",
+                self.position(thread),
+                self.position(other)
+            );
+            state.failure = Some(Failure { message, place: Some(place), thread });
+            return;
+        }
+        let result = u64::from(state.votes) | u64::from(state.at_barrier) << 32;
+        state.at_barrier = 0;
+        state.votes = 0;
+        for thread in 0..state.threads.len() {
+            if let Wait::Barrier(_) = state.threads[thread].wait {
+                wake(state, thread, result);
+            }
+        }
+    }
+
+    /// Wakes the lanes of `mask` if all live ones wait with that mask, or notes that they do different things.
+    fn try_release_lanes(&self, state: &mut State, warp: usize, mask: u32) {
+        let Warp { existing, exited, meeting } = state.warps[warp];
+        let members = mask & existing & !exited;
+        if members & !meeting != 0 {
+            return;
+        }
+        let first = warp * WARP_SIZE as usize;
+        let mut values = [0_u64; WARP_SIZE as usize];
+        let mut leader: Option<(u32, Place, WarpOperation)> = None;
+        for lane in lanes(members) {
+            let thread = state.threads[first + lane as usize];
+            let Wait::Lanes { place, mask: own_mask, operation } = thread.wait else {
+                unreachable!("`meeting` names lanes that wait for lanes")
+            };
+            if own_mask != mask {
+                return;
+            }
+            values[lane as usize] = thread.value;
+            let (leading, leading_place, leading_operation) = *leader.get_or_insert((lane, place, operation));
+            if operation.name() != leading_operation.name() {
+                let (a, b) = (leading_operation.name(), operation.name());
+                let (leading, own) = (first as u32 + leading, first as u32 + lane);
+                let message = format!(
+                    "lanes of one mask do different things: thread {} is in `{a}` at {leading_place}, thread {} in `{b}` at {place}",
+                    self.position(leading),
+                    self.position(own)
+                );
+                state.failure = Some(Failure { message, place: Some(leading_place), thread: leading });
+                return;
+            }
+        }
+        state.warps[warp].meeting &= !members;
+        for lane in lanes(members) {
+            let Wait::Lanes { operation, .. } = state.threads[first + lane as usize].wait else { continue };
+            wake(state, first + lane as usize, operation.result(lane, members, &values));
+        }
+    }
+
+    /// Whether a thread has no one to meet: it unwinds, or it is alone in its block.
+    fn is_alone(&self) -> bool {
+        // A thread that panicked has left the block; what its destructors call must not suspend it.
+        self.threads == 1 || std::thread::panicking()
+    }
+
+    /// Lets a thread wait as `arrive` notes, unless what it waits for has come about by its arrival.
+    fn wait(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) -> u64 {
+        // A thread that has caught its own unwinding is unwound again from here.
+        if !self.is_aborting() {
+            let mut state = self.state.borrow_mut();
+            state.arriving = Some(thread);
+            arrive(self, &mut state);
+            state.arriving = None;
+            if let Wait::Nothing = state.threads[thread as usize].wait {
+                return state.threads[thread as usize].result;
+            }
+        }
+        self.suspend(thread)
+    }
+}
+
+fn wake(state: &mut State, thread: usize, result: u64) {
+    state.threads[thread].wait = Wait::Nothing;
+    state.threads[thread].result = result;
+    if state.arriving != Some(thread as u32) {
+        state.ready.push_back(thread as u32);
+    }
+}
+
+impl host::Block for Meeting {
+    fn can_wait(&self) -> bool {
+        self.cooperative || self.is_alone()
+    }
+
+    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes {
+        if self.is_alone() {
+            return BarrierVotes { count: u32::from(predicate), total: 1 };
+        }
+        let result = self.wait(thread, |meeting, state| {
+            state.threads[thread as usize].wait = Wait::Barrier(place);
+            state.at_barrier += 1;
+            state.votes += u32::from(predicate);
+            if state.at_barrier == state.live {
+                meeting.release_barrier(state);
+            }
+        });
+        BarrierVotes { count: result as u32, total: (result >> 32) as u32 }
+    }
+
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64 {
+        let lane = thread % WARP_SIZE;
+        if self.is_alone() {
+            let mut values = [0; WARP_SIZE as usize];
+            values[lane as usize] = value;
+            return operation.result(lane, 1 << lane, &values);
+        }
+        self.wait(thread, |meeting, state| {
+            let warp = (thread / WARP_SIZE) as usize;
+            state.threads[thread as usize] = Thread { wait: Wait::Lanes { place, mask, operation }, value, result: 0 };
+            state.warps[warp].meeting |= 1 << lane;
+            meeting.try_release_lanes(state, warp, mask);
+        })
+    }
+
+    fn activemask(&self, thread: u32, place: Place) -> u32 {
+        if self.is_alone() {
+            return 1 << (thread % WARP_SIZE);
+        }
+        self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Activemask(place)) as u32
+    }
+
+    fn shared(&self, key: SharedKey, size: usize, align: usize) -> *mut u8 {
+        self.shared.borrow_mut().get(key, size, align)
+    }
+
+    fn dynamic_shared(&self) -> (*mut u8, usize) {
+        (self.shared.borrow_mut().dynamic(self.shared_bytes), self.shared_bytes)
+    }
+}

@@ -1,0 +1,84 @@
+//! Shared memory of the block that runs on a core.
+//!
+//! The memory is kept from block to block and filled with a pattern before a block first gets it, so that no block sees what the
+//! one before left.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use warpsmith_device::host::SharedKey;
+
+/// What unwritten shared memory holds: as a float a huge negative number, as an index far outside.
+pub(super) const POISON: u8 = 0xD3;
+
+/// Alignment of dynamic shared memory: at least what a GPU gives, and a cache line.
+const DYNAMIC_ALIGN: usize = 128;
+
+/// All shared memory of a block.
+#[derive(Default)]
+pub(super) struct SharedMemory {
+    block: u64,
+    statics: Vec<(SharedKey, Region)>,
+    dynamic: Option<Region>,
+}
+
+struct Region {
+    ptr: NonNull<u8>,
+    layout: Layout,
+    block: u64, // The block that the contents belong to.
+}
+
+impl SharedMemory {
+    /// Turns to a new block: all contents are void.
+    pub(super) fn next_block(&mut self) {
+        self.block += 1;
+    }
+
+    /// The allocation of `key`.
+    pub(super) fn get(&mut self, key: SharedKey, size: usize, align: usize) -> *mut u8 {
+        let block = self.block;
+        let found = self.statics.iter().position(|(k, region)| {
+            // Local types of one name print alike; what has another shape is certainly another allocation.
+            *k == key && region.layout.size() >= size && region.layout.align() == align
+        });
+        let at = found.unwrap_or_else(|| {
+            self.statics.push((key, Region::new(size, align)));
+            self.statics.len() - 1
+        });
+        self.statics[at].1.for_block(block)
+    }
+
+    /// The dynamic allocation of `size` bytes, which is the same in every call.
+    pub(super) fn dynamic(&mut self, size: usize) -> *mut u8 {
+        let block = self.block;
+        self.dynamic.get_or_insert_with(|| Region::new(size, DYNAMIC_ALIGN)).for_block(block)
+    }
+}
+
+impl Region {
+    fn new(size: usize, align: usize) -> Self {
+        // A type without size still gets an address of its own.
+        let layout = Layout::from_size_align(size.max(1), align)
+            .expect("size and alignment of a Rust type or of a checked launch");
+        // SAFETY: the size is not 0.
+        let ptr = unsafe { alloc(layout) };
+        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
+        Self { ptr, layout, block: 0 }
+    }
+
+    fn for_block(&mut self, block: u64) -> *mut u8 {
+        if self.block != block {
+            self.block = block;
+            // SAFETY: the region has this size, and no thread of the new block has its address yet.
+            unsafe { self.ptr.as_ptr().write_bytes(POISON, self.layout.size()) };
+        }
+        self.ptr.as_ptr()
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; the block's threads are gone.
+        unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+    }
+}
