@@ -13,6 +13,8 @@ mod coroutine;
 mod grid;
 mod panics;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 /// Stack of a thread that runs as a coroutine, in bytes, unless the launch says otherwise. Only touched pages count.
 pub(crate) const DEFAULT_STACK_BYTES: usize = 256 * 1024;

@@ -1,0 +1,895 @@
+//! The executor against what a grid means, without the launcher: bodies are closures over plain memory.
+#![expect(clippy::if_same_then_else, reason = "a call in two branches is two places, which is what is tested")]
+#![allow(clippy::manual_is_multiple_of, reason = "the expected values beside it use remainders too")]
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use warpsmith_device::abi::{KernelParam, Scope};
+use warpsmith_device::view::{GridExtent, RawGridSlice};
+use warpsmith_device::*;
+
+use super::{CpuLaunch, CpuPanic, DEFAULT_STACK_BYTES, run};
+
+/// Sizes around a warp and the largest block.
+const BLOCK_SIZES: [u32; 9] = [1, 2, 31, 32, 33, 63, 65, 256, 1024];
+
+struct Launch {
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: usize,
+    coroutines: bool,
+}
+
+fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
+    Launch { grid: grid.into(), block: block.into(), shared_bytes: 0, coroutines: true }
+}
+
+impl Launch {
+    fn plain(mut self) -> Self {
+        self.coroutines = false;
+        self
+    }
+
+    fn shared(mut self, bytes: usize) -> Self {
+        self.shared_bytes = bytes;
+        self
+    }
+
+    fn run(&self, body: impl Fn() + Sync) -> Result<(), CpuPanic> {
+        self.run_scoped(|_| body())
+    }
+
+    fn run_scoped(&self, body: impl for<'s> Fn(&'s Scope) + Sync) -> Result<(), CpuPanic> {
+        run(&CpuLaunch {
+            kernel: "test",
+            grid_dim: self.grid,
+            block_dim: self.block,
+            shared_bytes: self.shared_bytes,
+            needs_coroutines: self.coroutines,
+            stack_bytes: DEFAULT_STACK_BYTES,
+            body: &body,
+        })
+    }
+}
+
+/// Runs `value` in every thread and gives the results by the thread's number in the grid.
+fn collect<T: Clone + Default + Send>(launch: &Launch, value: impl Fn() -> T + Sync) -> Vec<T> {
+    let threads = (launch.grid.count() * launch.block.count()) as usize;
+    let results: Vec<Mutex<T>> = (0..threads).map(|_| Mutex::default()).collect();
+    launch.run(|| *results[global_idx().get()].lock().unwrap() = value()).unwrap();
+    results.into_iter().map(|slot| slot.into_inner().unwrap()).collect()
+}
+
+/// Binds a vector as a kernel's output.
+fn raw<T, M>(values: &mut [T], map: M) -> RawGridSlice<T, M> {
+    RawGridSlice { ptr: values.as_mut_ptr(), extent: GridExtent { len: values.len(), map } }
+}
+
+/// The view of `raw` for one thread's run.
+fn bind<'s, T: abi::DeviceElement, M: OwnershipMap>(
+    raw: RawGridSlice<T, M>,
+    scope: &'s Scope,
+) -> GridSliceMut<'s, T, M> {
+    // SAFETY: the tests bind each vector once a thread, in a launch that ends before the vector is used again.
+    unsafe { <GridSliceMut<'static, T, M> as KernelParam>::from_raw(raw, scope) }
+}
+
+#[test]
+fn every_thread_runs_once_in_every_shape() {
+    let shapes: [(Dim3, Dim3); 6] = [
+        (1.into(), 1.into()),
+        (3.into(), 33.into()),
+        ((2, 3, 4).into(), (5, 3, 2).into()),
+        ((7, 1, 3).into(), (1, 1, 64).into()),
+        (1000.into(), 1.into()),
+        (2.into(), 1024.into()),
+    ];
+    for (grid, block) in shapes {
+        for coroutines in [false, true] {
+            let launch = Launch { coroutines, ..launch(grid, block) };
+            let total = (grid.count() * block.count()) as usize;
+            let seen: Vec<AtomicU32> = (0..total).map(|_| AtomicU32::new(0)).collect();
+            launch
+                .run(|| {
+                    assert_eq!((grid_dim(), block_dim()), (grid, block));
+                    let (b, t) = (block_idx(), thread_idx());
+                    let block_number =
+                        (u64::from(b.z) * u64::from(grid.y) + u64::from(b.y)) * u64::from(grid.x) + u64::from(b.x);
+                    let thread_number = (t.z * block.y + t.y) * block.x + t.x;
+                    assert_eq!(lane_id(), thread_number % 32);
+                    assert_eq!(warp_id(), thread_number / 32);
+                    let index = block_number * block.count() + u64::from(thread_number);
+                    assert_eq!(global_idx().get() as u64, index);
+                    seen[index as usize].fetch_add(1, Relaxed);
+                })
+                .unwrap();
+            assert!(seen.iter().all(|count| count.load(Relaxed) == 1), "{grid} x {block}");
+        }
+    }
+}
+
+#[test]
+fn case_a1_the_global_index_of_a_huge_grid_is_exact() {
+    // The whole grid has 22 121 216 blocks of 256 threads: index 5 663 031 295 at the end. Stop at the first block and
+    // look at the last by a context of its own.
+    use warpsmith_device::host::Context;
+    let (grid, block) = (Dim3::from(22_121_216), Dim3::from(256));
+    let meeting = super::block::Meeting::new(block, 0, false);
+    let context = Context::new(&meeting, grid, block, 1);
+    context.enter(|| {
+        context.set_running(true);
+        for (b, t) in [(0, 0), (16_777_216, 0), (16_777_215, 255), (22_121_215, 255)] {
+            context.set_block(b);
+            context.set_thread(t);
+            assert_eq!(global_idx().get() as u64, b * 256 + u64::from(t));
+            assert_eq!(u64::from(block_idx().x), b);
+        }
+    });
+}
+
+#[test]
+fn case_a1_a_grid_of_22_million_blocks_runs() {
+    let sum = AtomicU64::new(0);
+    launch(22_121_216, 1)
+        .plain()
+        .run(|| {
+            let index = global_idx().get() as u64;
+            if index.is_multiple_of(1 << 20) || index == 22_121_215 {
+                sum.fetch_add(index, Relaxed);
+            }
+        })
+        .unwrap();
+    assert_eq!(sum.into_inner(), (0..=21).map(|k| k << 20).sum::<u64>() + 22_121_215);
+}
+
+#[test]
+fn global_indices_in_two_and_three_dimensions_are_unique() {
+    for (grid, block) in [((3, 2, 2), (4, 3, 2)), ((1, 1, 5), (2, 2, 2)), ((5, 1, 1), (7, 1, 1))] {
+        let launch = launch(grid, block).plain();
+        let places = collect(&launch, || (global_idx_2d().x(), global_idx_2d().y()));
+        assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
+        assert_eq!(*places.iter().max_by_key(|p| p.0).map(|p| &p.0).unwrap(), (grid.0 * block.0) as usize - 1);
+        let places = collect(&launch, || (global_idx_3d().x(), global_idx_3d().y(), global_idx_3d().z()));
+        assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
+    }
+}
+
+#[test]
+fn linear_slices_take_every_length_around_the_grid() {
+    for len in [0, 1, 31, 32, 33, 95, 96, 97, 1000] {
+        let mut y = vec![0_u32; len];
+        let raw = raw(&mut y, Linear);
+        launch(3, 32)
+            .plain()
+            .run_scoped(|scope| {
+                let mut y = bind(raw, scope);
+                assert_eq!((y.len(), y.is_empty()), (len, len == 0));
+                let i = global_idx();
+                if let Some(y) = y.get_mut(&i) {
+                    *y += i.get() as u32 + 1;
+                }
+            })
+            .unwrap();
+        let expected: Vec<u32> = (0..len as u32).map(|i| if i < 96 { i + 1 } else { 0 }).collect();
+        assert_eq!(y, expected);
+    }
+}
+
+#[test]
+fn grid_strides_cover_every_element_once() {
+    for len in [0, 1, 63, 64, 65, 127, 128, 129, 1000] {
+        let mut y = vec![0_u32; len];
+        let linear = raw(&mut y, Linear);
+        launch((2, 2), 16)
+            .plain()
+            .run_scoped(|scope| {
+                let mut y = bind(linear, scope);
+                let expected = grid_stride(len).count();
+                assert_eq!(grid_stride(len).len(), expected);
+                for i in grid_stride(y.len()) {
+                    *y.get_mut(&i).unwrap() += 1;
+                }
+            })
+            .unwrap();
+        assert!(y.iter().all(|&count| count == 1));
+
+        let runs = raw(&mut y, Runs::<3>);
+        launch((2, 2), 16)
+            .plain()
+            .run_scoped(|scope| {
+                let mut y = bind(runs, scope);
+                for run in run_stride::<3>(y.len()) {
+                    for element in y.run_mut(&run) {
+                        *element += 1;
+                    }
+                }
+            })
+            .unwrap();
+        assert!(y.iter().all(|&count| count == 2));
+    }
+}
+
+#[test]
+fn runs_end_with_the_slice() {
+    for len in [0, 1, 3, 4, 5, 127, 128, 129] {
+        let mut y = vec![0_u32; len];
+        let raw = raw(&mut y, Runs::<4>);
+        launch(1, 32)
+            .plain()
+            .run_scoped(|scope| {
+                let mut y = bind(raw, scope);
+                let run = run_idx::<4>();
+                let part = y.run_mut(&run).len();
+                assert_eq!(part, len.saturating_sub(run.start()).min(4));
+                assert_eq!(y.whole_run_mut(&run).is_some(), part == 4);
+                for element in run.elements() {
+                    if let Some(y) = y.get_mut(&element) {
+                        *y += element.get() as u32;
+                    }
+                }
+                assert_eq!(y.get(&run.nth(3)).is_some(), part == 4);
+            })
+            .unwrap();
+        assert!(y.iter().take(128).enumerate().all(|(i, &y)| i as u32 == y));
+    }
+    let error = launch(1, 1).plain().run(|| _ = run_idx::<4>().nth(4)).unwrap_err();
+    assert_eq!(error.message, "element 4 of a run of 4");
+    assert!(error.file.ends_with("tests.rs"));
+}
+
+#[test]
+fn planes_and_volumes_keep_inside_their_shape() {
+    let mut image = vec![0_u32; 7 * 5];
+    let plane = raw(&mut image, Plane::with_stride(5, 4, 7).unwrap());
+    launch((2, 2), (4, 4))
+        .plain()
+        .run_scoped(|scope| {
+            let mut image = bind(plane, scope);
+            let i = global_idx_2d();
+            if let Some(pixel) = image.get_mut(&i) {
+                *pixel += (i.y() * 10 + i.x() + 1) as u32;
+            }
+        })
+        .unwrap();
+    for y in 0..5 {
+        for x in 0..7 {
+            let expected = if x < 5 && y < 4 { y * 10 + x + 1 } else { 0 };
+            assert_eq!(image[y * 7 + x], expected as u32);
+        }
+    }
+
+    let mut cube = vec![0_u32; 3 * 4 * 5];
+    let volume = raw(&mut cube, Volume::new(3, 4, 5).unwrap());
+    launch((1, 2, 3), (4, 2, 2))
+        .plain()
+        .run_scoped(|scope| {
+            let mut cube = bind(volume, scope);
+            let i = global_idx_3d();
+            if let Some(cell) = cube.get_mut(&i) {
+                *cell += ((i.z() * 4 + i.y()) * 3 + i.x()) as u32;
+            }
+        })
+        .unwrap();
+    assert!((0..60).eq(cube));
+    assert!(Plane::with_stride(5, 4, 4).is_none());
+    assert!(Plane::new(usize::MAX, 2).is_none());
+    assert!(Volume::new(1 << 32, 1 << 31, 2).is_none());
+}
+
+thread_local! {
+    static STASHED: RefCell<Option<GlobalIdx>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_stashed_witness_does_not_work_for_the_next_thread() {
+    for coroutines in [false, true] {
+        let mut y = [0_u32; 64];
+        let raw = raw(&mut y, Linear);
+        let used = AtomicU32::new(0);
+        let launch = Launch { coroutines, ..launch(1, 64) };
+        let error = launch
+            .run_scoped(|scope| {
+                let mut y = bind(raw, scope);
+                let stashed = STASHED.take();
+                if let Some(stashed) = stashed {
+                    *y.get_mut(&stashed).unwrap() = 1;
+                    used.fetch_add(1, Relaxed);
+                }
+                STASHED.set(Some(global_idx()));
+            })
+            .unwrap_err();
+        STASHED.take();
+        assert_eq!(error.message, "an index witness was used outside the run of the thread that made it");
+        assert_eq!((error.thread.x, used.into_inner()), (1, 0));
+        assert!(error.file.ends_with("tests.rs"), "{error:?}");
+    }
+}
+
+#[test]
+fn a_stashed_witness_does_not_work_in_a_later_launch() {
+    let mut y = [0_u32; 1];
+    let raw = raw(&mut y, Linear);
+    let once = launch(1, 1).plain();
+    once.run(|| STASHED.set(Some(global_idx()))).unwrap();
+    let error =
+        once.run_scoped(|scope| assert!(bind(raw, scope).get_mut(&STASHED.take().unwrap()).is_some())).unwrap_err();
+    assert_eq!(error.message, "an index witness was used outside the run of the thread that made it");
+}
+
+#[test]
+fn positions_are_known_inside_kernels_only() {
+    launch(2, 2).plain().run(|| _ = global_idx()).unwrap();
+    let outside = catch_unwind(|| thread_idx()).unwrap_err();
+    let message = outside.downcast_ref::<String>().unwrap();
+    assert_eq!(message, "`thread_idx` was called outside a kernel; only the threads of a launch have it");
+}
+
+#[test]
+fn a_barrier_separates_writes_from_reads_in_a_loop() {
+    for size in BLOCK_SIZES {
+        let rotated = collect(&launch(3, size), || {
+            let slots = shared!([u32; 1024]).cast::<u32>();
+            let t = thread_idx().x;
+            let mut value = t;
+            for _ in 0..5 {
+                // SAFETY: each thread writes its own slot, and barriers part the writes from the reads.
+                unsafe { slots.add(t as usize).write(value) };
+                sync_threads();
+                // SAFETY: as above.
+                value = unsafe { slots.add(((t + 1) % size) as usize).read() };
+                sync_threads();
+            }
+            value
+        });
+        for (i, value) in (0..).zip(rotated) {
+            assert_eq!(value, (i % size + 5) % size, "block of {size}");
+        }
+    }
+}
+
+#[test]
+fn case_g2_barriers_count_and_vote() {
+    for size in BLOCK_SIZES {
+        let votes = collect(&launch(2, size), || {
+            let t = thread_idx().x;
+            (
+                sync_threads_count(t % 3 == 0),
+                sync_threads_and(t < size),
+                sync_threads_and(t != size / 2),
+                sync_threads_or(t == size - 1),
+                sync_threads_or(t == size),
+            )
+        });
+        assert!(votes.iter().all(|&vote| vote == (size.div_ceil(3), true, false, true, false)), "block of {size}");
+    }
+}
+
+#[test]
+fn threads_that_ended_are_not_waited_for() {
+    for size in BLOCK_SIZES {
+        let passed = AtomicU32::new(0);
+        launch(2, size)
+            .run(|| {
+                if thread_idx().x % 2 == 1 {
+                    return;
+                }
+                sync_threads();
+                assert_eq!(sync_threads_count(true), size.div_ceil(2));
+                passed.fetch_add(1, Relaxed);
+            })
+            .unwrap();
+        assert_eq!(passed.into_inner(), 2 * size.div_ceil(2));
+    }
+}
+
+#[test]
+fn case_g5_threads_at_different_barriers_are_reported_with_both_places() {
+    let line = line!() + 4;
+    let error = launch(1, 64)
+        .run(|| {
+            if thread_idx().x < 32 {
+                sync_threads();
+            } else {
+                sync_threads();
+            }
+        })
+        .unwrap_err();
+    assert_eq!((error.line, error.thread.x), (line, 0), "{error:?}");
+    assert!(error.message.starts_with("threads of the block are at different barriers: thread (0, 0, 0) at "));
+    assert!(error.message.contains(&format!("tests.rs:{}:", line + 2)), "{error:?}");
+}
+
+#[test]
+fn threads_that_wait_in_vain_are_reported_and_unwound() {
+    struct Count<'a>(&'a AtomicU32);
+    impl Drop for Count<'_> {
+        fn drop(&mut self) {
+            // What a destructor calls must not wait again.
+            sync_threads();
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let dropped = AtomicU32::new(0);
+    let error = launch(1, 40)
+        .run(|| {
+            let _count = Count(&dropped);
+            if thread_idx().x == 0 {
+                // Lane 1 never comes: it waits at the barrier for lane 0.
+                sync_warp(0b11);
+            }
+            sync_threads();
+        })
+        .unwrap_err();
+    assert!(
+        error.message.starts_with("threads of the block wait for each other in vain: thread (0, 0, 0) waits in `sync_warp` for the lanes 0x00000003 at "),
+        "{error:?}"
+    );
+    assert!(error.message.contains("; thread (1, 0, 0) waits at the barrier at "), "{error:?}");
+    assert_eq!(dropped.into_inner(), 40);
+}
+
+#[test]
+fn case_e5_a_panic_in_one_thread_leaves_the_barriers_to_the_others() {
+    for size in [32_u32, 33, 256] {
+        let passed = AtomicU32::new(0);
+        let line = line!() + 5;
+        let error = launch(1, (size, 1, 1))
+            .run(|| {
+                sync_threads();
+                if thread_idx().x == 3 {
+                    panic!("thread {} has had enough", thread_idx().x);
+                }
+                for _ in 0..3 {
+                    sync_threads();
+                }
+                let lanes = ballot(FULL_MASK, true);
+                let existing = u32::MAX >> (32 - (size - warp_id() * 32).min(32));
+                assert_eq!(lanes, if warp_id() == 0 { existing & !(1 << 3) } else { existing });
+                passed.fetch_add(1, Relaxed);
+            })
+            .unwrap_err();
+        assert_eq!(error.message, "thread 3 has had enough");
+        assert_eq!((error.line, error.thread, error.block), (line, Dim3::new(3, 0, 0), Dim3::new(0, 0, 0)));
+        assert!(error.file.ends_with("tests.rs") && error.column > 0);
+        assert_eq!(passed.into_inner(), size - 1);
+    }
+}
+
+#[test]
+fn the_first_panic_of_a_block_is_reported_and_the_other_threads_go_on() {
+    let ran = AtomicU32::new(0);
+    let values = [1, 2, 3];
+    let error = launch(1, 100)
+        .plain()
+        .run(|| {
+            ran.fetch_add(1, Relaxed);
+            let t = thread_idx().x as usize;
+            if t % 10 == 7 {
+                std::hint::black_box(values[t]);
+            }
+        })
+        .unwrap_err();
+    assert_eq!(error.message, "index out of bounds: the len is 3 but the index is 7");
+    assert_eq!((error.thread.x, ran.into_inner()), (7, 100));
+}
+
+#[test]
+fn a_panic_reports_block_and_thread_in_three_dimensions() {
+    for coroutines in [false, true] {
+        let launch = Launch { coroutines, ..launch((2, 3, 4), (5, 3, 2)) };
+        let error = launch
+            .run(|| assert!(block_idx() != Dim3::new(1, 2, 3) || thread_idx() != Dim3::new(4, 1, 1), "there"))
+            .unwrap_err();
+        assert_eq!((error.block, error.thread), (Dim3::new(1, 2, 3), Dim3::new(4, 1, 1)));
+    }
+}
+
+#[test]
+fn panics_outside_kernels_keep_their_hook() {
+    launch(1, 1).plain().run(|| ()).unwrap();
+    // The message is what our hook takes inside a kernel; outside it only reaches `catch_unwind`.
+    assert!(catch_unwind(|| panic!("outside")).is_err());
+    let error = launch(1, 1).plain().run(|| std::panic::panic_any(5_u32)).unwrap_err();
+    assert_eq!(error.message, "a panic whose payload is not text");
+    assert_eq!(launch(1, 1).plain().run(|| ()), Ok(()));
+}
+
+#[test]
+fn a_kernel_may_catch_its_own_panic() {
+    launch(1, 33)
+        .run(|| {
+            let caught = catch_unwind(AssertUnwindSafe(|| assert!(thread_idx().x % 2 == 0)));
+            sync_threads();
+            assert_eq!(caught.is_ok(), thread_idx().x % 2 == 0);
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_barrier_in_a_launch_without_barriers_says_so() {
+    let error = launch(1, 2).plain().run(sync_threads).unwrap_err();
+    assert!(error.message.starts_with("`sync_threads` was reached in a kernel that was launched as one without"));
+    launch(4, 1).plain().run(sync_threads).unwrap();
+}
+
+/// What lane `lane` of a full warp of `0..lanes` lanes should get, as PTX's pseudocode computes it.
+fn shuffled(mode: &str, lane: u32, operand: u32, width: u32, lanes: u32) -> u32 {
+    let clamp = if mode == "up" { 0 } else { 0x1f };
+    let segment_mask = 32 - width;
+    let max_lane = (lane & segment_mask) | (clamp & !segment_mask);
+    let min_lane = lane & segment_mask;
+    let operand = operand & 0x1f;
+    let (source, valid) = match mode {
+        "up" => (lane.wrapping_sub(operand), lane as i32 - operand as i32 >= max_lane as i32),
+        "down" => (lane + operand, lane + operand <= max_lane),
+        "xor" => (lane ^ operand, lane ^ operand <= max_lane),
+        "idx" => (min_lane | (operand & !segment_mask), true),
+        _ => unreachable!(),
+    };
+    if valid && source < lanes { source } else { lane }
+}
+
+#[test]
+fn case_g1_shuffles_move_values_as_ptx_says() {
+    for size in [1_u32, 16, 31, 32, 40] {
+        for width in [1, 2, 4, 8, 16, 32] {
+            for operand in [0, 1, 2, 5, 16, 31, 33] {
+                let results = collect(&launch(1, size), || {
+                    let own = thread_idx().x;
+                    let wide = f64::from(own) + 0.5;
+                    (
+                        shfl_idx_within(FULL_MASK, own, operand, width),
+                        shfl_up_within(FULL_MASK, i64::from(own) << 33, operand, width),
+                        shfl_down_within(FULL_MASK, wide, operand, width),
+                        shfl_xor_within(FULL_MASK, own as f32, operand, width),
+                    )
+                });
+                for (thread, (idx, up, down, xor)) in (0..).zip(results) {
+                    let (lane, first) = (thread % 32, thread / 32 * 32);
+                    let lanes = (size - first).min(32);
+                    let expected = |mode| first + shuffled(mode, lane, operand, width, lanes);
+                    assert_eq!(idx, expected("idx"), "idx {operand} in {width}, lane {lane} of {lanes}");
+                    assert_eq!(up, i64::from(expected("up")) << 33, "up {operand} in {width}, lane {lane} of {lanes}");
+                    assert_eq!(down, f64::from(expected("down")) + 0.5, "down {operand} in {width}, lane {lane}");
+                    assert_eq!(xor, expected("xor") as f32, "xor {operand} in {width}, lane {lane} of {lanes}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shuffles_carry_every_type() {
+    fn check<T: WarpValue + PartialEq + std::fmt::Debug + Send + Default + Sync>(values: [T; 2]) {
+        let got = collect(&launch(1, 2), || shfl_xor(0b11, values[thread_idx().x as usize], 1));
+        assert_eq!(got, [values[1], values[0]]);
+    }
+    check([i8::MIN, 1]);
+    check([u8::MAX, 1]);
+    check([i16::MIN, 1]);
+    check([u16::MAX, 1]);
+    check([i32::MIN, 1]);
+    check([u32::MAX, 1]);
+    check([i64::MIN, 1]);
+    check([u64::MAX, 1]);
+    check([isize::MIN, 1]);
+    check([usize::MAX, 1]);
+    check([f32::MIN_POSITIVE, -0.0]);
+    check([f64::INFINITY, 1e-320]);
+    check([half::f16::MAX, half::f16::EPSILON]);
+    check([half::bf16::MAX, half::bf16::EPSILON]);
+}
+
+#[test]
+fn a_warp_reduces_with_shuffles_alone_and_in_groups() {
+    let sums = collect(&launch(3, 64), || {
+        let (mut warp, mut group) = (thread_idx().x, thread_idx().x);
+        for delta in [16, 8, 4, 2, 1] {
+            warp += shfl_down(FULL_MASK, warp, delta);
+        }
+        for bits in [8, 4, 2, 1] {
+            group += shfl_xor_within(FULL_MASK, group, bits, 16);
+        }
+        (shfl_idx(FULL_MASK, warp, 0), group)
+    });
+    for (t, (warp, group)) in (0..).zip(sums) {
+        let t = t % 64;
+        let sum_from = |first: u32, count: u32| (first..first + count).sum::<u32>();
+        assert_eq!(warp, sum_from(t / 32 * 32, 32));
+        assert_eq!(group, sum_from(t / 16 * 16, 16));
+    }
+}
+
+#[test]
+fn case_g6_half_a_warp_meets_alone() {
+    let results = collect(&launch(1, 32), || {
+        let lane = lane_id();
+        if lane < 16 {
+            let mut sum = lane;
+            for bits in [8, 4, 2, 1] {
+                sum += shfl_xor(0xffff, sum, bits);
+            }
+            sum
+        } else {
+            ballot(0xffff_0000, lane % 2 == 0)
+        }
+    });
+    assert!(results[..16].iter().all(|&sum| sum == 120));
+    assert!(results[16..].iter().all(|&mask| mask == 0x5555_0000));
+}
+
+#[test]
+fn votes_and_matches_see_the_lanes_that_are_there() {
+    for size in [1_u32, 5, 31, 32, 33, 70] {
+        let results = collect(&launch(1, size), || {
+            let t = thread_idx().x;
+            let m = FULL_MASK;
+            let votes = (ballot(m, t % 3 == 0), all(m, true), all(m, t % 32 != 0), any(m, t % 32 == 0), any(m, false));
+            let matches =
+                (match_any(m, t % 4), match_any(m, u64::from(t % 2) << 40), match_all(m, 7_i64), match_all(m, t));
+            (votes, matches)
+        });
+        for (t, (votes, matches)) in (0..).zip(results) {
+            let first = t / 32 * 32;
+            let members: Vec<u32> = (first..size.min(first + 32)).collect();
+            let mask = |test: &dyn Fn(u32) -> bool| {
+                members.iter().filter(|&&other| test(other)).fold(0_u32, |mask, other| mask | 1 << (other - first))
+            };
+            assert_eq!(votes, (mask(&|o| o % 3 == 0), true, false, true, false), "thread {t} of {size}");
+            let alone = if members.len() == 1 { 1 } else { 0 };
+            let expected = (mask(&|o| o % 4 == t % 4), mask(&|o| o % 2 == t % 2), mask(&|_| true), alone);
+            assert_eq!(matches, expected, "thread {t} of {size}");
+        }
+    }
+}
+
+#[test]
+fn lanes_that_ended_do_not_hold_up_a_warp() {
+    let results = collect(&launch(1, 64), || {
+        let lane = lane_id();
+        if lane >= 20 {
+            return 0;
+        }
+        let first = ballot(FULL_MASK, true);
+        if lane < 7 {
+            return first;
+        }
+        first & ballot(FULL_MASK, true)
+    });
+    for (t, mask) in results.into_iter().enumerate() {
+        let expected = match t % 32 {
+            0..7 => 0xf_ffff,
+            7..20 => 0xf_ff80,
+            _ => 0,
+        };
+        assert_eq!(mask, expected, "thread {t}");
+    }
+}
+
+#[test]
+fn activemask_gives_the_lanes_of_the_same_branch() {
+    let results = collect(&launch(1, 48), || {
+        let lane = lane_id();
+        let mask = if lane % 2 == 0 { activemask() } else { activemask() };
+        // What activemask gives can be used as a mask at once.
+        assert_eq!(ballot(mask, true), mask);
+        mask
+    });
+    for (t, mask) in results.into_iter().enumerate() {
+        let there = if t < 32 { FULL_MASK } else { 0xffff };
+        assert_eq!(mask, there & if t % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa });
+    }
+}
+
+#[test]
+fn misused_masks_are_reported() {
+    let error = launch(1, 32).run(|| _ = ballot(0xff, true)).unwrap_err();
+    assert_eq!(error.message, "lane 8 calls `vote` with the mask 0x000000ff, in which it is not");
+    assert!(error.file.ends_with("tests.rs"));
+    let error =
+        launch(1, 2).run(|| if thread_idx().x == 0 { _ = ballot(0b11, true) } else { sync_warp(0b11) }).unwrap_err();
+    assert!(
+        error.message.starts_with("lanes of one mask do different things: thread (0, 0, 0) is in `vote` at "),
+        "{error:?}"
+    );
+    let error = launch(1, 1).run(|| _ = shfl_down_within(1, 1, 1, 12)).unwrap_err();
+    assert_eq!(error.message, "a group of 12 lanes");
+}
+
+fn shared_of<T>() -> *mut [T; 4] {
+    shared!([T; 4])
+}
+
+#[inline(never)]
+fn shared_in_a_callee() -> *mut u32 {
+    shared!(u32)
+}
+
+macro_rules! two_shared {
+    () => {
+        [shared!(u32).addr(), shared!(u32).addr()]
+    };
+}
+
+#[test]
+fn case_f1_shared_allocations_are_distinct_and_common_to_the_block() {
+    let results = collect(&launch(4, 33), || {
+        let mut parts = vec![
+            (shared!([u8; 3]).addr(), 3, 1),
+            (shared!([f64; 7]).addr(), 56, 8),
+            (shared_in_a_callee().addr(), 4, 4),
+            (shared_of::<u32>().addr(), 16, 4),
+            (shared_of::<i32>().addr(), 16, 4),
+            (shared_of::<u64>().addr(), 32, 8),
+        ];
+        parts.extend(two_shared!().map(|address| (address, 4, 4)));
+        assert_eq!(shared_of::<i32>().addr(), parts[4].0);
+        assert_eq!(shared_in_a_callee().addr(), parts[2].0);
+        // The same in the whole block.
+        let addresses: u64 = parts.iter().map(|part| part.0 as u64).sum();
+        assert_eq!(match_all(FULL_MASK, addresses), ballot(FULL_MASK, true));
+        parts
+    });
+    for parts in &results {
+        let mut parts = parts.clone();
+        parts.sort_unstable();
+        assert!(parts.iter().all(|&(address, _, align)| address % align == 0));
+        assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:x?}");
+    }
+}
+
+#[test]
+fn case_f5_a_new_block_finds_no_old_contents() {
+    let values = collect(&launch(50, 1).shared(4), || {
+        let (word, dynamic) = (shared!(u32), dynamic_shared::<u32>());
+        // SAFETY: one thread a block; the executor fills the memory, so that reading it early is defined here.
+        unsafe {
+            let before = (word.read(), dynamic.read());
+            word.write(1);
+            dynamic.write(2);
+            before
+        }
+    });
+    let poison = u32::from_ne_bytes([super::shared::POISON; 4]);
+    assert_eq!(values, [(poison, poison); 50]);
+}
+
+#[test]
+fn dynamic_shared_memory_has_the_size_of_the_launch() {
+    for bytes in [0, 4, 1000] {
+        let results = collect(&launch(2, 64).shared(bytes), || {
+            let dynamic = dynamic_shared::<[u32; 4]>();
+            assert_eq!(dynamic_shared_bytes(), bytes);
+            if thread_idx().x == 0 {
+                for i in 0..bytes {
+                    // SAFETY: inside the allocation; the others read after the barrier.
+                    unsafe { dynamic.cast::<u8>().add(i).write(i as u8) };
+                }
+            }
+            sync_threads();
+            // SAFETY: thread 0 wrote these bytes before the barrier.
+            let written = unsafe { std::slice::from_raw_parts(dynamic.cast::<u8>(), bytes) };
+            assert!(written.iter().enumerate().all(|(i, &byte)| byte == i as u8));
+            dynamic.addr()
+        });
+        assert!(results.iter().all(|address| address % 16 == 0));
+    }
+}
+
+#[test]
+fn atomics_are_right_across_blocks() {
+    let (sum, min, max) = (AtomicF32::new(0.0), AtomicF64::new(5.0), AtomicF32::new(f32::NAN));
+    let count = AtomicUsize::new(0);
+    launch(64, 32)
+        .run(|| {
+            let signed = f64::from(thread_idx().x) - 16.0;
+            sum.fetch_add(1.0, Relaxed);
+            min.fetch_min(signed, Relaxed);
+            max.fetch_max(signed as f32 / 4.0, Relaxed);
+            count.fetch_add(1, Relaxed);
+        })
+        .unwrap();
+    assert_eq!((sum.load(Relaxed), min.load(Relaxed), max.load(Relaxed)), (2048.0, -16.0, 3.75));
+    assert_eq!(count.into_inner(), 2048);
+    assert_eq!(min.fetch_max(f64::NAN, Relaxed), -16.0);
+    assert_eq!(min.compare_exchange(-16.0, 1.0, Relaxed, Relaxed), Ok(-16.0));
+    assert_eq!(min.compare_exchange(-16.0, 2.0, Relaxed, Relaxed), Err(1.0));
+    assert_eq!(min.swap(3.0, Relaxed), 1.0);
+    assert_eq!(min.fetch_sub(1.0, Relaxed), 3.0);
+    assert_eq!(min.load(Relaxed), 2.0);
+}
+
+#[test]
+fn a_block_may_wait_for_what_lower_blocks_wrote() {
+    // A chained scan: every block spins on its predecessor, which has started before it.
+    let done = AtomicU32::new(0);
+    launch(500, 64)
+        .run(|| {
+            sync_threads();
+            if thread_idx().x == 0 {
+                while done.load(Relaxed) != block_idx().x {
+                    std::hint::spin_loop();
+                }
+                done.fetch_add(1, Relaxed);
+            }
+            sync_threads();
+        })
+        .unwrap();
+    assert_eq!(done.into_inner(), 500);
+}
+
+#[test]
+fn launches_nest_and_run_from_many_threads() {
+    let total = AtomicU32::new(0);
+    let inner = |total: &AtomicU32| {
+        launch(8, 33)
+            .run(|| {
+                sync_threads();
+                total.fetch_add(u32::from(thread_idx().x == 0), Relaxed);
+            })
+            .unwrap();
+    };
+    rayon::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|_| inner(&total));
+        }
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| inner(&total));
+        }
+    });
+    // A kernel's thread that launches keeps its own place.
+    launch(3, 2)
+        .run(|| {
+            let own = global_idx().get();
+            sync_threads();
+            inner(&total);
+            sync_threads();
+            assert_eq!(global_idx().get(), own);
+        })
+        .unwrap();
+    assert_eq!(total.into_inner(), 8 * (4 + 4 + 6));
+}
+
+#[test]
+fn deep_stacks_fit_when_asked_for() {
+    fn depth(n: u32) -> u32 {
+        let frame = std::hint::black_box([n; 256]);
+        if n == 0 { 0 } else { depth(n - 1) + u32::from(frame[7] == n) }
+    }
+    let body = |_: &Scope| {
+        sync_threads();
+        assert_eq!(depth(1000), 1000);
+    };
+    run(&CpuLaunch {
+        kernel: "deep",
+        grid_dim: 2.into(),
+        block_dim: 33.into(),
+        shared_bytes: 0,
+        needs_coroutines: true,
+        stack_bytes: 16 << 20,
+        body: &body,
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_stack_that_cannot_be_had_is_reported() {
+    let body = |_: &Scope| sync_threads();
+    let error = run(&CpuLaunch {
+        kernel: "greedy",
+        grid_dim: 1.into(),
+        block_dim: 2.into(),
+        shared_bytes: 0,
+        needs_coroutines: true,
+        stack_bytes: 1 << 60,
+        body: &body,
+    })
+    .unwrap_err();
+    assert!(error.message.starts_with("no stack of 1152921504606846976 bytes for a thread of `greedy`: "), "{error:?}");
+}
