@@ -89,7 +89,7 @@ fn gather(
             .run("always-inline,function(lower-invoke,simplifycfg<no-switch-to-lookup>,sroa,instsimplify)", None)
             .map_err(internal)?;
         panics.replace(module);
-        asm::rewrite(module);
+        asm::rewrite(context, module);
         leftovers::replace(context, module);
         math::replace(context, module, pipeline.job.libdevice.is_some());
         device_memory::replace(module);

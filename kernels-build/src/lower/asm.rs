@@ -1,7 +1,7 @@
 //! Rewrites the host's inline assembly: our `/*ptx: .. */` comments become PTX, `black_box` stays a value nobody sees
 //! through, and queries of the host's processor answer zero.
 
-use crate::llvm::{Module, Type, Value, kind, opcode};
+use crate::llvm::{Context, Module, Type, Value, kind, opcode};
 
 /// What a piece of inline assembly is.
 pub(super) enum Asm {
@@ -13,6 +13,8 @@ pub(super) enum Asm {
     Query,
     /// A hint to the host's processor.
     Hint,
+    /// A square root, which the device has too.
+    SquareRoot,
     /// Something of the host's processor.
     Foreign,
 }
@@ -34,21 +36,24 @@ pub(super) fn classify(template: &str) -> Asm {
     if matches!(text, "pause" | "nop" | "mfence" | "lfence" | "sfence") {
         return Asm::Hint;
     }
+    if (text.starts_with("sqrtss ") || text.starts_with("sqrtsd ")) && !text.contains([';', '\n']) {
+        return Asm::SquareRoot;
+    }
     Asm::Foreign
 }
 
 /// Rewrites every inline assembly that can be; what is left is [`Asm::Foreign`], and `validate` names it.
-pub(super) fn rewrite(module: &Module) {
+pub(super) fn rewrite(context: &Context, module: &Module) {
     for function in module.functions() {
         for instruction in function.instructions() {
             if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
-                rewrite_call(instruction);
+                rewrite_call(context, module, instruction);
             }
         }
     }
 }
 
-fn rewrite_call(call: Value) {
+fn rewrite_call(context: &Context, module: &Module, call: Value) {
     let (template, constraints, side_effects) = call.called().asm_parts();
     // PTX that was rewritten already has no comment around it and constraints of PTX.
     let ty = call.called_type();
@@ -64,9 +69,27 @@ fn rewrite_call(call: Value) {
             call.erase();
             return;
         }
+        Asm::SquareRoot => {
+            square_root(context, module, call);
+            return;
+        }
         Asm::Foreign => return,
     };
     call.set_operand(call.operand_count() - 1, new);
+}
+
+fn square_root(context: &Context, module: &Module, call: Value) {
+    let ty = call.ty();
+    let suffix = match ty.kind() {
+        kind::FLOAT => "f32",
+        kind::DOUBLE => "f64",
+        _ => return,
+    };
+    let ty = ty.function(&[ty]);
+    let intrinsic = module.declare(&format!("llvm.sqrt.{suffix}"), ty);
+    let builder = context.builder();
+    builder.before(call);
+    call.replace_with(builder.call(ty, intrinsic, &call.arguments()[..1]));
 }
 
 impl Value {

@@ -17,6 +17,11 @@ pub(super) fn replace(context: &Context, module: &Module) {
             let path = demangle(&name);
             if path.starts_with("std_detect::detect::cache::detect_and_initialize") {
                 answer_nothing(context, module, function);
+            } else if let Some(name) = path.strip_prefix("libm::math::arch::x86::fma::") {
+                // It picks an implementation by what the host's processor has; a GPU has the instruction.
+                if name == "fma" || name == "fmaf" {
+                    fused(context, module, function);
+                }
             }
         }
     }
@@ -30,6 +35,24 @@ pub(super) fn replace(context: &Context, module: &Module) {
             wide_conversion(context, module, instruction);
         }
     }
+}
+
+/// A function of three floats becomes the instruction.
+fn fused(context: &Context, module: &Module, function: Value) {
+    let ty = function.value_type();
+    let suffix = match ty.return_type().kind() {
+        kind::FLOAT => "f32",
+        kind::DOUBLE => "f64",
+        _ => return,
+    };
+    let intrinsic = module.declare(&format!("llvm.fma.{suffix}"), ty);
+    if !function.is_declaration() && function.blocks()[0].first().opcode() == opcode::CALL {
+        return;
+    }
+    let function = module.redeclare(function);
+    let builder = context.builder();
+    builder.at_end(function.append_block(context, ""));
+    builder.ret(Some(builder.call(ty, intrinsic, &function.parameters())));
 }
 
 /// Feature detection finds nothing, so that code above the baseline folds away.
@@ -164,10 +187,16 @@ fn carry(context: &Context, builder: &Builder, arguments: &[Value], operation: i
 
 /// Conversions between floats and 128-bit integers, which LLVM's PTX backend lacks, call compiler-builtins.
 fn wide_conversion(context: &Context, module: &Module, instruction: Value) {
-    let code = instruction.opcode();
-    if !(opcode::FPTOUI..=opcode::SITOFP).contains(&code) {
-        return;
-    }
+    let code = match instruction.opcode() {
+        code @ opcode::FPTOUI..=opcode::SITOFP => code,
+        // `as` saturates, and so do compiler-builtins' functions.
+        opcode::CALL => match instruction.called().as_function().map(Value::name) {
+            Some(name) if name.starts_with("llvm.fptoui.sat.i128.") => opcode::FPTOUI,
+            Some(name) if name.starts_with("llvm.fptosi.sat.i128.") => opcode::FPTOSI,
+            _ => return,
+        },
+        _ => return,
+    };
     let (from, to) = (instruction.operand(0).ty(), instruction.ty());
     if !from.is_int(128) && !to.is_int(128) {
         return;
