@@ -259,6 +259,11 @@ unsafe impl<T: KernelValue> KernelValue for Option<T> {
     const LAYOUT: u64 = fold_layout(leaf_layout::<Self>("Option"), T::LAYOUT);
 }
 
+// SAFETY: it holds at most what its value holds.
+unsafe impl<T: KernelValue> KernelValue for core::mem::MaybeUninit<T> {
+    const LAYOUT: u64 = fold_layout(leaf_layout::<Self>("MaybeUninit"), T::LAYOUT);
+}
+
 // SAFETY: it holds nothing.
 unsafe impl<T: ?Sized + 'static> KernelValue for PhantomData<T>
 where
@@ -304,11 +309,15 @@ tuple_values!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 pub unsafe trait DeviceElement: Send + Sync + 'static {
     /// As [`KernelValue::LAYOUT`].
     const LAYOUT: u64;
+    /// Whether a shared reference may write, as an atomic's does: passing one then counts as a write.
+    const INTERIOR_MUTABLE: bool = true;
 }
 
 // SAFETY: asks less than `KernelValue`.
 unsafe impl<T: KernelValue> DeviceElement for T {
     const LAYOUT: u64 = T::LAYOUT;
+    // It is `Copy`, and `UnsafeCell` is not.
+    const INTERIOR_MUTABLE: bool = false;
 }
 
 macro_rules! atomic_elements {

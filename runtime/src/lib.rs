@@ -1,4 +1,66 @@
 //! GPU kernels in ordinary Rust: the host side.
+//!
+//! A function under [`#[kernel]`](kernel) is compiled for the GPU by the crate's build script and by rustc for the host,
+//! and gets a typed `launch` beside it. The same program runs on a GPU, or on the CPU executor where there is none.
+//!
+//! ```
+//! use warpsmith::prelude::*;
+//!
+//! #[kernel]
+//! fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
+//!     let i = global_idx();
+//!     if let Some(y) = y.get_mut(&i) {
+//!         *y = a * x[i.get()] + *y;
+//!     }
+//! }
+//!
+//! # fn main() -> warpsmith::Result<()> {
+//! let device = Device::cpu(); // `Device::new()` takes the first GPU where there is one.
+//! let stream = device.stream()?;
+//! let x = stream.to_device(&[1.0f32; 1000])?;
+//! let mut y = stream.to_device(&[2.0f32; 1000])?;
+//! saxpy::launch(&stream, LaunchConfig::for_len(x.len()), 3.0, &x, &mut y)?;
+//! assert_eq!(stream.to_host(&y)?, [5.0; 1000]);
+//! # Ok(())
+//! # }
+//! ```
 
-#[allow(dead_code, reason = "the launcher is being connected")]
+// Lets the code that `#[kernel]` writes name this crate from inside it, in its own tests.
+extern crate self as warpsmith;
+
+mod device;
+mod error;
+mod event;
+mod launch;
+mod memory;
+mod stream;
+
+pub mod prelude;
+
 mod cpu;
+mod driver;
+mod module;
+mod panic_report;
+mod registry;
+
+pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
+pub use error::{
+    DeviceError, DriverError, Error, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape, Result,
+    StreamError, Version,
+};
+pub use event::Event;
+pub use launch::{Binder, LaunchArg, LaunchConfig};
+pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
+pub use stream::Stream;
+
+pub use cudarc;
+pub use warpsmith_device::{self as device_api, Dim3};
+pub use warpsmith_macro::{KernelValue, kernel};
+
+/// What the code that `#[kernel]` writes is made of; not for other code, and without promises between versions.
+#[doc(hidden)]
+pub mod __private {
+    pub use warpsmith_device::abi::*;
+
+    pub use crate::launch::Launch;
+}

@@ -1,0 +1,511 @@
+//! The device that runs kernels: a GPU, or the CPU executor, behind one type.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use cudarc::driver::CudaContext;
+use warpsmith_device::Dim3;
+
+use crate::driver::{Attribute, Driver, Gpu, Limit, no_gpu};
+use crate::error::{DeviceError, DriverError, Error, Result};
+use crate::module::KernelTable;
+use crate::panic_report::RecordPool;
+use crate::stream::Stream;
+
+/// The environment variable that chooses the device of [`Device::new`].
+const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
+
+/// A GPU, or the CPU executor.
+///
+/// A `Device` is a handle: clones are the same device, and so are two devices opened with the same number. GPUs use
+/// their primary context, which other CUDA libraries in the process share.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// let device = Device::cpu();
+/// let stream = device.stream()?;
+/// let numbers = stream.to_device(&[1, 2, 3])?;
+/// assert_eq!(stream.to_host(&numbers)?, [1, 2, 3]);
+/// # Ok::<(), warpsmith::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<DeviceInner>,
+}
+
+struct DeviceInner {
+    kind: Kind,
+    name: String,
+    limits: DeviceLimits,
+    kernels: KernelTable,
+    has_deferred: AtomicBool,
+    deferred: Mutex<Option<Error>>,
+}
+
+enum Kind {
+    Cpu,
+    Gpu(GpuParts),
+}
+
+/// What a device has when it is a GPU.
+pub(crate) struct GpuParts {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) capability: ComputeCapability,
+    pub(crate) pooled: bool,
+    pub(crate) records: Arc<RecordPool>,
+}
+
+/// The version of a GPU's instruction set: 9.0 for Hopper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComputeCapability {
+    /// The generation.
+    pub major: u32,
+    /// The step within it.
+    pub minor: u32,
+}
+
+impl ComputeCapability {
+    /// As in `sm_90`.
+    #[must_use]
+    pub const fn architecture(self) -> u32 {
+        self.major * 10 + self.minor
+    }
+}
+
+impl fmt::Display for ComputeCapability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// What a device allows in a launch.
+///
+/// The CPU executor has the limits that all supported GPUs share, and the shared memory of the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceLimits {
+    /// Most threads in a block.
+    pub max_threads_per_block: u32,
+    /// Most threads in a block along each dimension.
+    pub max_block_dim: Dim3,
+    /// Most blocks in a grid along each dimension.
+    pub max_grid_dim: Dim3,
+    /// Bytes of shared memory a block may have.
+    pub max_shared_bytes: u32,
+    /// Registers of a block.
+    pub max_registers: u32,
+    /// Threads of a warp.
+    pub warp_size: u32,
+    /// Multiprocessors of the GPU, or threads that the CPU executor runs blocks on.
+    pub multiprocessors: u32,
+    /// Threads that may be resident on a multiprocessor.
+    pub max_threads_per_multiprocessor: u32,
+}
+
+/// The memory of a device in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Free bytes.
+    pub free: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+impl Device {
+    /// The device that `WARPSMITH_DEVICE` names (`cpu`, `gpu` or `gpu:N`); without it the first GPU, and where there is
+    /// no driver or no GPU the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the named device cannot be had, when the variable holds something else, and when a driver is
+    /// there but fails: the CPU executor does not quietly take the place of a broken GPU.
+    pub fn new() -> Result<Self> {
+        let Some(value) = std::env::var_os(CHOICE_VARIABLE) else { return Self::gpu_or_cpu() };
+        let value = value.to_string_lossy();
+        match parse_choice(&value)? {
+            Choice::Unset => Self::gpu_or_cpu(),
+            Choice::Cpu => Ok(Self::cpu()),
+            Choice::Gpu(ordinal) => Self::gpu(ordinal),
+        }
+    }
+
+    fn gpu_or_cpu() -> Result<Self> {
+        match Self::gpu(0) {
+            Err(Error::Device(reason @ (DeviceError::NoDriver { .. } | DeviceError::NoGpu { .. }))) => {
+                tracing::debug!(%reason, "no GPU: kernels run on the CPU executor");
+                Ok(Self::cpu())
+            }
+            other => other,
+        }
+    }
+
+    /// The CPU executor.
+    #[must_use]
+    pub fn cpu() -> Self {
+        static CPU: OnceLock<Device> = OnceLock::new();
+        CPU.get_or_init(|| {
+            let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
+            Self::from_parts(
+                Kind::Cpu,
+                format!("CPU executor ({workers} threads)"),
+                DeviceLimits {
+                    max_threads_per_block: 1024,
+                    max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
+                    max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
+                    max_shared_bytes: 227 << 10,
+                    max_registers: 65_536,
+                    warp_size: 32,
+                    multiprocessors: workers,
+                    max_threads_per_multiprocessor: 1024,
+                },
+            )
+        })
+        .clone()
+    }
+
+    /// The GPU with this number, from 0, as `CUDA_VISIBLE_DEVICES` orders them.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when there is no driver, no GPU or none with this number, with what was looked for and what to do.
+    pub fn gpu(ordinal: usize) -> Result<Self> {
+        let driver = Driver::get()?;
+        let count = driver.gpu_count()?;
+        if count == 0 {
+            return Err(no_gpu().into());
+        }
+        if ordinal >= count {
+            return Err(DeviceError::NoSuchGpu { requested: ordinal, count }.into());
+        }
+        let context = CudaContext::new(ordinal).map_err(|source| DeviceError::Driver {
+            ordinal,
+            operation: "its primary context could not be opened",
+            source: cudarc_error("cuDevicePrimaryCtxRetain", source),
+        })?;
+        Self::from_cuda_context(&context)
+    }
+
+    /// How many GPUs the driver sees; 0 without a driver.
+    #[must_use]
+    pub fn gpu_count() -> usize {
+        Driver::get().and_then(Driver::gpu_count).unwrap_or(0)
+    }
+
+    /// The GPU of a context that code on cudarc already has. Two wrappers of one context are one device.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver does not answer.
+    pub fn from_cuda_context(context: &Arc<CudaContext>) -> Result<Self> {
+        static OPEN: Mutex<Vec<(usize, Weak<DeviceInner>)>> = Mutex::new(Vec::new());
+        let key = context.cu_ctx().addr();
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, device)| device.strong_count() > 0);
+        if let Some(inner) = open.iter().find(|(each, _)| *each == key).and_then(|(_, device)| device.upgrade()) {
+            return Ok(Self { inner });
+        }
+        let ordinal = context.ordinal();
+        let gpu = Arc::new(Gpu::new(Driver::get()?, Arc::clone(context)));
+        let device = Self::from_gpu(&gpu).map_err(|source| DeviceError::Driver {
+            ordinal,
+            operation: "its properties could not be read",
+            source,
+        })?;
+        open.push((key, Arc::downgrade(&device.inner)));
+        Ok(device)
+    }
+
+    fn from_gpu(gpu: &Arc<Gpu>) -> Result<Self, DriverError> {
+        let get = |attribute| gpu.attribute(attribute);
+        let capability = ComputeCapability {
+            major: get(Attribute::ComputeCapabilityMajor)?,
+            minor: get(Attribute::ComputeCapabilityMinor)?,
+        };
+        let shared = get(Attribute::MaxSharedMemoryPerBlock)?;
+        let limits = DeviceLimits {
+            max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
+            max_block_dim: Dim3 {
+                x: get(Attribute::MaxBlockDimX)?,
+                y: get(Attribute::MaxBlockDimY)?,
+                z: get(Attribute::MaxBlockDimZ)?,
+            },
+            max_grid_dim: Dim3 {
+                x: get(Attribute::MaxGridDimX)?,
+                y: get(Attribute::MaxGridDimY)?,
+                z: get(Attribute::MaxGridDimZ)?,
+            },
+            max_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?.max(shared),
+            max_registers: get(Attribute::MaxRegistersPerBlock)?,
+            warp_size: get(Attribute::WarpSize)?,
+            multiprocessors: get(Attribute::MultiprocessorCount)?,
+            max_threads_per_multiprocessor: get(Attribute::MaxThreadsPerMultiprocessor)?,
+        };
+        let parts = GpuParts {
+            gpu: Arc::clone(gpu),
+            capability,
+            pooled: get(Attribute::MemoryPoolsSupported)? != 0,
+            records: Arc::new(RecordPool::new(Arc::clone(gpu))),
+        };
+        Ok(Self::from_parts(Kind::Gpu(parts), gpu.name()?, limits))
+    }
+
+    fn from_parts(kind: Kind, name: String, limits: DeviceLimits) -> Self {
+        let inner = DeviceInner {
+            kind,
+            name,
+            limits,
+            kernels: KernelTable::default(),
+            has_deferred: AtomicBool::new(false),
+            deferred: Mutex::new(None),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A new stream, which runs its work in order and beside other streams.
+    ///
+    /// # Errors
+    /// [`StreamError`](crate::StreamError) when the driver refuses.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// The device's name, as its maker gives it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Whether this is the CPU executor.
+    #[must_use]
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.inner.kind, Kind::Cpu)
+    }
+
+    /// Whether this is a GPU.
+    #[must_use]
+    pub fn is_gpu(&self) -> bool {
+        !self.is_cpu()
+    }
+
+    /// The GPU's number, or `None` for the CPU executor.
+    #[must_use]
+    pub fn ordinal(&self) -> Option<usize> {
+        self.parts().map(|parts| parts.gpu.context().ordinal())
+    }
+
+    /// The GPU's compute capability, or `None` for the CPU executor.
+    #[must_use]
+    pub fn capability(&self) -> Option<ComputeCapability> {
+        self.parts().map(|parts| parts.capability)
+    }
+
+    /// What the device allows in a launch.
+    #[must_use]
+    pub fn limits(&self) -> &DeviceLimits {
+        &self.inner.limits
+    }
+
+    /// The device's memory: the GPU's, or the host's for the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver does not answer.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        match self.parts() {
+            None => Ok(host_memory_info()),
+            Some(parts) => {
+                let (free, total) = parts
+                    .gpu
+                    .memory_info()
+                    .map_err(|source| self.failed("its memory could not be asked for", source))?;
+                Ok(MemoryInfo { free, total })
+            }
+        }
+    }
+
+    /// Waits for all work of the GPU's context, that of other libraries included.
+    ///
+    /// Panics of kernels are reported by the streams they ran on, not here.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when earlier work failed.
+    pub fn synchronize(&self) -> Result<()> {
+        if let Some(parts) = self.parts() {
+            parts.gpu.synchronize().map_err(|source| self.failed("earlier work on it failed", source))?;
+        }
+        self.take_deferred()
+    }
+
+    /// Bytes of stack that each thread of a kernel has on the GPU; `None` on the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver does not answer.
+    pub fn stack_bytes(&self) -> Result<Option<usize>> {
+        self.read_limit(Limit::StackSize, "its stack size could not be asked for")
+    }
+
+    /// Sets the bytes of stack that each thread has, for kernels that recurse deeply. The GPU sets aside as much for every
+    /// thread that may be resident. Does nothing on the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver refuses, as it does when the GPU has not that much memory.
+    pub fn set_stack_bytes(&self, bytes: usize) -> Result<()> {
+        self.write_limit(Limit::StackSize, bytes, "its stack size could not be set")
+    }
+
+    /// Bytes of the heap from which kernels allocate on the GPU; `None` on the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver does not answer.
+    pub fn heap_bytes(&self) -> Result<Option<usize>> {
+        self.read_limit(Limit::MallocHeapSize, "its heap size could not be asked for")
+    }
+
+    /// Sets the size of the heap from which kernels allocate; to be done before the first kernel that allocates is
+    /// launched. Does nothing on the CPU executor.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver refuses, as it does once such a kernel was loaded.
+    pub fn set_heap_bytes(&self, bytes: usize) -> Result<()> {
+        self.write_limit(Limit::MallocHeapSize, bytes, "its heap size could not be set")
+    }
+
+    fn read_limit(&self, limit: Limit, operation: &'static str) -> Result<Option<usize>> {
+        let Some(parts) = self.parts() else { return Ok(None) };
+        Ok(Some(parts.gpu.limit(limit).map_err(|source| self.failed(operation, source))?))
+    }
+
+    fn write_limit(&self, limit: Limit, bytes: usize, operation: &'static str) -> Result<()> {
+        let Some(parts) = self.parts() else { return Ok(()) };
+        Ok(parts.gpu.set_limit(limit, bytes).map_err(|source| self.failed(operation, source))?)
+    }
+
+    /// cudarc's context, for code that uses cudarc beside this crate; `None` for the CPU executor.
+    #[must_use]
+    pub fn cuda_context(&self) -> Option<&Arc<CudaContext>> {
+        self.parts().map(|parts| parts.gpu.context())
+    }
+
+    pub(crate) fn parts(&self) -> Option<&GpuParts> {
+        match &self.inner.kind {
+            Kind::Cpu => None,
+            Kind::Gpu(parts) => Some(parts),
+        }
+    }
+
+    pub(crate) fn kernels(&self) -> &KernelTable {
+        &self.inner.kernels
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn failed(&self, operation: &'static str, source: DriverError) -> DeviceError {
+        DeviceError::Driver { ordinal: self.ordinal().unwrap_or(0), operation, source }
+    }
+
+    /// Keeps the first failure of a `drop`, for the next call that can return one.
+    pub(crate) fn defer(&self, error: Error) {
+        let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        if deferred.is_none() {
+            *deferred = Some(error);
+            self.inner.has_deferred.store(true, Ordering::Release);
+        }
+    }
+
+    /// The failure that was kept, once.
+    pub(crate) fn take_deferred(&self) -> Result<()> {
+        if !self.inner.has_deferred.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.has_deferred.store(false, Ordering::Release);
+        deferred.take().map_or(Ok(()), Err)
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.inner.name)
+            .field("ordinal", &self.ordinal())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ordinal() {
+            Some(ordinal) => write!(f, "GPU {ordinal} ({})", self.inner.name),
+            None => f.write_str(&self.inner.name),
+        }
+    }
+}
+
+/// Turns an answer that came through cudarc into ours.
+pub(crate) fn cudarc_error(call: &'static str, source: cudarc::driver::DriverError) -> DriverError {
+    DriverError { call, code: source.0 as u32, name: format!("{:?}", source.0) }
+}
+
+enum Choice {
+    Unset,
+    Cpu,
+    Gpu(usize),
+}
+
+fn parse_choice(value: &str) -> Result<Choice, DeviceError> {
+    let choice = value.trim().to_ascii_lowercase();
+    let unknown = || DeviceError::UnknownChoice { value: value.to_owned() };
+    match choice.as_str() {
+        "" => Ok(Choice::Unset),
+        "cpu" => Ok(Choice::Cpu),
+        "gpu" => Ok(Choice::Gpu(0)),
+        _ => {
+            let number = choice.strip_prefix("gpu:").ok_or_else(unknown)?;
+            number.parse().map(Choice::Gpu).map_err(|_| unknown())
+        }
+    }
+}
+
+/// The host's memory as the kernel of the operating system tells it; zeros where it does not.
+fn host_memory_info() -> MemoryInfo {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kibibytes: u64 = line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse().ok()?;
+        kibibytes.checked_mul(1024)
+    };
+    MemoryInfo { free: field("MemAvailable").unwrap_or(0), total: field("MemTotal").unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_names_a_device() {
+        assert!(matches!(parse_choice(""), Ok(Choice::Unset)));
+        assert!(matches!(parse_choice("cpu"), Ok(Choice::Cpu)));
+        assert!(matches!(parse_choice(" GPU "), Ok(Choice::Gpu(0))));
+        assert!(matches!(parse_choice("gpu:3"), Ok(Choice::Gpu(3))));
+        for wrong in ["gpu:", "gpu:x", "cuda", "gpu:-1", "1"] {
+            let Err(error) = parse_choice(wrong) else { panic!("{wrong:?} was taken") };
+            assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_hosts_memory_is_known() {
+        let info = host_memory_info();
+        assert!(info.free > 0 && info.free <= info.total, "{info:?}");
+    }
+}

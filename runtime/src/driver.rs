@@ -1,0 +1,804 @@
+//! The CUDA driver's functions, looked up one by one in its library, each behind a wrapper that owns what it makes.
+//!
+//! cudarc's own bindings panic when the library or a symbol is missing, and read the driver's answer as a Rust `enum`
+//! that newer drivers have more values than. Here a missing symbol is an error and an answer is a number. The library is
+//! the one that cudarc opened, and its contexts and streams are cudarc's.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::{NonNull, null_mut};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemoryPool, CUmodule, CUstream};
+use cudarc::driver::{CudaContext, CudaStream};
+use warpsmith_device::Dim3;
+
+use crate::error::{DeviceError, DriverError, Version};
+
+/// Codes of `CUresult` that this crate tells apart.
+pub(crate) mod code {
+    pub(crate) const OUT_OF_MEMORY: u32 = 2;
+    pub(crate) const STUB_LIBRARY: u32 = 34;
+    pub(crate) const DEVICE_UNAVAILABLE: u32 = 46;
+    pub(crate) const NO_DEVICE: u32 = 100;
+    pub(crate) const UNSUPPORTED_PTX_VERSION: u32 = 222;
+    pub(crate) const NOT_READY: u32 = 600;
+    pub(crate) const NOT_PERMITTED: u32 = 800;
+    pub(crate) const SYSTEM_NOT_READY: u32 = 802;
+    pub(crate) const SYSTEM_DRIVER_MISMATCH: u32 = 803;
+    pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: u32 = 804;
+    pub(crate) const UNKNOWN: u32 = 999;
+}
+
+/// Numbers of `CUdevice_attribute` that this crate asks for.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Attribute {
+    MaxThreadsPerBlock = 1,
+    MaxBlockDimX = 2,
+    MaxBlockDimY = 3,
+    MaxBlockDimZ = 4,
+    MaxGridDimX = 5,
+    MaxGridDimY = 6,
+    MaxGridDimZ = 7,
+    MaxSharedMemoryPerBlock = 8,
+    WarpSize = 10,
+    MaxRegistersPerBlock = 12,
+    MultiprocessorCount = 16,
+    MaxThreadsPerMultiprocessor = 39,
+    ComputeCapabilityMajor = 75,
+    ComputeCapabilityMinor = 76,
+    MaxSharedMemoryPerBlockOptin = 97,
+    MemoryPoolsSupported = 115,
+}
+
+/// Numbers of `CUfunction_attribute` that this crate uses.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum FunctionAttribute {
+    MaxThreadsPerBlock = 0,
+    SharedSizeBytes = 1,
+    LocalSizeBytes = 3,
+    NumRegs = 4,
+    MaxDynamicSharedSizeBytes = 8,
+}
+
+/// Numbers of `CUlimit` that this crate uses.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Limit {
+    StackSize = 0,
+    MallocHeapSize = 2,
+}
+
+macro_rules! driver_functions {
+    ($($symbol:ident($($argument:ty),*);)*) => {
+        /// The driver's functions.
+        #[allow(non_snake_case, reason = "the fields are named as the driver's functions are")]
+        struct Functions {
+            $($symbol: unsafe extern "C" fn($($argument),*) -> c_uint,)*
+        }
+
+        impl Functions {
+            fn load() -> Result<Self, DeviceError> {
+                // SAFETY: opening the driver's library runs its initialisers, which every CUDA program does.
+                if !unsafe { cudarc::driver::sys::is_culib_present() } {
+                    return Err(DeviceError::NoDriver { looked_for: library_names() });
+                }
+                // SAFETY: as above; it is there, so this does not panic.
+                let library = unsafe { cudarc::driver::sys::culib() };
+                Ok(Self {
+                    $($symbol: {
+                        type Function = unsafe extern "C" fn($($argument),*) -> c_uint;
+                        // SAFETY: the type is the function's in `cuda.h`, with enums as their numbers.
+                        let found = unsafe { library.get::<Function>(concat!(stringify!($symbol), "\0").as_bytes()) };
+                        *found.map_err(|_| DeviceError::OldDriver { symbol: stringify!($symbol) })?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+driver_functions! {
+    cuInit(c_uint);
+    cuDriverGetVersion(*mut c_int);
+    cuGetErrorName(c_uint, *mut *const c_char);
+    cuDeviceGetCount(*mut c_int);
+    cuDeviceGetName(*mut c_char, c_int, CUdevice);
+    cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
+    cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
+    cuCtxGetCurrent(*mut CUcontext);
+    cuCtxSetCurrent(CUcontext);
+    cuCtxGetLimit(*mut usize, c_uint);
+    cuCtxSetLimit(c_uint, usize);
+    cuCtxSynchronize();
+    cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuMemAlloc_v2(*mut CUdeviceptr, usize);
+    cuMemFree_v2(CUdeviceptr);
+    cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream);
+    cuMemFreeAsync(CUdeviceptr, CUstream);
+    cuMemPoolTrimTo(CUmemoryPool, usize);
+    cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    cuMemFreeHost(*mut c_void);
+    cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint);
+    cuPointerGetAttribute(*mut c_void, c_uint, CUdeviceptr);
+    cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
+    cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
+    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    cuMemcpyDtoH_v2(*mut c_void, CUdeviceptr, usize);
+    cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
+    cuStreamSynchronize(CUstream);
+    cuStreamQuery(CUstream);
+    cuStreamWaitEvent(CUstream, CUevent, c_uint);
+    cuEventCreate(*mut CUevent, c_uint);
+    cuEventRecord(CUevent, CUstream);
+    cuEventQuery(CUevent);
+    cuEventSynchronize(CUevent);
+    cuEventElapsedTime(*mut f32, CUevent, CUevent);
+    cuEventDestroy_v2(CUevent);
+    cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
+    cuModuleUnload(CUmodule);
+    cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
+    cuFuncSetAttribute(CUfunction, c_uint, c_int);
+    cuLaunchKernel(
+        CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void
+    );
+}
+
+/// The names under which the driver's library is looked for, without repeats.
+fn library_names() -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for library in ["cuda", "nvcuda"] {
+        for name in cudarc::get_lib_name_candidates(library) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Calls a driver function and turns its answer into a `Result`.
+macro_rules! call {
+    ($functions:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
+        let functions: &Functions = $functions;
+        check(functions, stringify!($symbol), (functions.$symbol)($($argument),*))
+    }};
+}
+
+#[inline]
+fn check(functions: &Functions, call: &'static str, answer: u32) -> Result<(), DriverError> {
+    if answer == 0 { Ok(()) } else { Err(driver_error(functions, call, answer)) }
+}
+
+#[cold]
+fn driver_error(functions: &Functions, call: &'static str, code: u32) -> DriverError {
+    let mut text: *const c_char = std::ptr::null();
+    // SAFETY: the driver takes any number and answers with a static string or an error.
+    let answer = unsafe { (functions.cuGetErrorName)(code, &raw mut text) };
+    let name = if answer == 0 && !text.is_null() {
+        // SAFETY: on success it is a NUL-terminated string that lives as long as the driver.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    } else {
+        "an unknown error".to_owned()
+    };
+    DriverError { call, code, name }
+}
+
+/// The driver, opened and initialised once for the process.
+pub(crate) struct Driver {
+    functions: Functions,
+    version: Version,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// Opens and initialises the driver. Only success is kept: a driver that is installed later is found later.
+    pub(crate) fn get() -> Result<&'static Self, DeviceError> {
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        if let Some(driver) = DRIVER.get() {
+            return Ok(driver);
+        }
+        let functions = Functions::load()?;
+        // SAFETY: 0 is the only flag there is.
+        let init = unsafe { call!(&functions, cuInit(0)) };
+        if let Err(source) = init {
+            if source.code == code::NO_DEVICE {
+                return Err(no_gpu());
+            }
+            return Err(DeviceError::Init { remedy: init_remedy(source.code), source });
+        }
+        let mut number: c_int = 0;
+        // SAFETY: it writes one number.
+        let answer = unsafe { call!(&functions, cuDriverGetVersion(&raw mut number)) };
+        answer.map_err(|source| DeviceError::Init { remedy: init_remedy(source.code), source })?;
+        let number = number.unsigned_abs();
+        let version = Version { major: number / 1000, minor: number % 1000 / 10 };
+        Ok(DRIVER.get_or_init(|| Self { functions, version }))
+    }
+
+    /// The CUDA version of the driver.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How many GPUs the driver sees.
+    pub(crate) fn gpu_count(&self) -> Result<usize, DeviceError> {
+        let mut count: c_int = 0;
+        // SAFETY: it writes one number.
+        let answer = unsafe { call!(&self.functions, cuDeviceGetCount(&raw mut count)) };
+        match answer {
+            Ok(()) => Ok(usize::try_from(count).unwrap_or(0)),
+            Err(source) if source.code == code::NO_DEVICE => Ok(0),
+            Err(source) => Err(DeviceError::Init { remedy: init_remedy(source.code), source }),
+        }
+    }
+}
+
+/// The error of a driver that sees no GPU.
+pub(crate) fn no_gpu() -> DeviceError {
+    DeviceError::NoGpu { visible: std::env::var("CUDA_VISIBLE_DEVICES").ok() }
+}
+
+fn init_remedy(code: u32) -> &'static str {
+    match code {
+        code::STUB_LIBRARY => {
+            "the library found is the CUDA toolkit's stub, which is only for linking: take its `stubs` folder off \
+             LD_LIBRARY_PATH, so that the driver's own library is found"
+        }
+        code::SYSTEM_DRIVER_MISMATCH => {
+            "its library and its kernel module are of different versions: reboot, or reload the kernel module, and in a \
+             container use the host's version of the library"
+        }
+        code::COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+            "a forward-compatibility library is on LD_LIBRARY_PATH that this GPU does not support: take it off"
+        }
+        code::SYSTEM_NOT_READY => "the system is not ready: check that the services the GPU needs (fabric manager) run",
+        code::NOT_PERMITTED | code::DEVICE_UNAVAILABLE | code::UNKNOWN => {
+            "check that `nvidia-smi` works and that this process may open /dev/nvidia*; in a container, that it was \
+             started with GPU access"
+        }
+        _ => "check that `nvidia-smi` works; without a GPU use Device::cpu() or WARPSMITH_DEVICE=cpu",
+    }
+}
+
+/// A GPU's context, with the driver that it belongs to.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    driver: &'static Driver,
+    context: Arc<CudaContext>,
+}
+
+impl Gpu {
+    /// Wraps a context of cudarc's.
+    pub(crate) fn new(driver: &'static Driver, context: Arc<CudaContext>) -> Self {
+        Self { driver, context }
+    }
+
+    pub(crate) fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    fn functions(&self) -> &'static Functions {
+        &self.driver.functions
+    }
+
+    /// Makes the context current on the calling thread, which nearly every call of the driver needs.
+    #[inline]
+    pub(crate) fn bind(&self) -> Result<(), DriverError> {
+        let wanted = self.context.cu_ctx();
+        let mut current: CUcontext = null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { call!(self.functions(), cuCtxGetCurrent(&raw mut current)) }?;
+        if current != wanted {
+            // SAFETY: `context` keeps the handle valid.
+            unsafe { call!(self.functions(), cuCtxSetCurrent(wanted)) }?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn name(&self) -> Result<String, DriverError> {
+        let mut text = [0u8; 256];
+        let device = self.context.cu_device();
+        // SAFETY: the driver writes at most 256 bytes, with a NUL.
+        unsafe { call!(self.functions(), cuDeviceGetName(text.as_mut_ptr().cast(), 256, device)) }?;
+        Ok(CStr::from_bytes_until_nul(&text).map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned()))
+    }
+
+    pub(crate) fn attribute(&self, attribute: Attribute) -> Result<u32, DriverError> {
+        let mut value: c_int = 0;
+        let device = self.context.cu_device();
+        // SAFETY: it writes one number.
+        unsafe { call!(self.functions(), cuDeviceGetAttribute(&raw mut value, attribute as u32, device)) }?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    /// Free and total memory in bytes.
+    pub(crate) fn memory_info(&self) -> Result<(u64, u64), DriverError> {
+        self.bind()?;
+        let (mut free, mut total) = (0usize, 0usize);
+        // SAFETY: it writes two numbers.
+        unsafe { call!(self.functions(), cuMemGetInfo_v2(&raw mut free, &raw mut total)) }?;
+        Ok((free as u64, total as u64))
+    }
+
+    pub(crate) fn limit(&self, limit: Limit) -> Result<usize, DriverError> {
+        self.bind()?;
+        let mut value = 0usize;
+        // SAFETY: it writes one number.
+        unsafe { call!(self.functions(), cuCtxGetLimit(&raw mut value, limit as u32)) }?;
+        Ok(value)
+    }
+
+    pub(crate) fn set_limit(&self, limit: Limit, value: usize) -> Result<(), DriverError> {
+        self.bind()?;
+        // SAFETY: the driver checks the value.
+        unsafe { call!(self.functions(), cuCtxSetLimit(limit as u32, value)) }
+    }
+
+    /// Waits for all work of the context.
+    pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
+        self.bind()?;
+        // SAFETY: no arguments.
+        unsafe { call!(self.functions(), cuCtxSynchronize()) }
+    }
+
+    /// Gives memory that the pool keeps for later back to the device.
+    pub(crate) fn trim_pool(&self) -> Result<(), DriverError> {
+        self.bind()?;
+        let mut pool: CUmemoryPool = null_mut();
+        let device = self.context.cu_device();
+        // SAFETY: it writes one handle.
+        unsafe { call!(self.functions(), cuDeviceGetDefaultMemPool(&raw mut pool, device)) }?;
+        // SAFETY: the handle is the device's own pool.
+        unsafe { call!(self.functions(), cuMemPoolTrimTo(pool, 0)) }
+    }
+
+    /// Whether the driver knows host memory as page-locked or managed, so that a copy from it reads it later.
+    pub(crate) fn is_page_locked(&self, start: *const u8, bytes: usize) -> bool {
+        const MEMORY_TYPE: c_uint = 2;
+        if self.bind().is_err() {
+            return true;
+        }
+        // Such memory may begin or end inside the range.
+        [start, start.wrapping_add(bytes.saturating_sub(1))].into_iter().any(|at| {
+            let mut kind: c_uint = 0;
+            // SAFETY: it writes one number; the driver takes any address.
+            let answer = unsafe {
+                call!(self.functions(), cuPointerGetAttribute((&raw mut kind).cast(), MEMORY_TYPE, at.addr() as u64))
+            };
+            answer.is_ok() && kind != 0
+        })
+    }
+
+    /// Copies bytes from any address of the device; waits for it.
+    ///
+    /// # Safety
+    /// `address` is readable for `into.len()` bytes on the device, and nothing writes there meanwhile.
+    pub(crate) unsafe fn read(&self, address: u64, into: &mut [u8]) -> Result<(), DriverError> {
+        self.bind()?;
+        // SAFETY: the destination is a slice; the caller answers for the source.
+        unsafe { call!(self.functions(), cuMemcpyDtoH_v2(into.as_mut_ptr().cast(), address, into.len())) }
+    }
+}
+
+/// A stream of a GPU.
+#[derive(Debug)]
+pub(crate) struct GpuStream {
+    gpu: Arc<Gpu>,
+    stream: Arc<CudaStream>,
+}
+
+impl GpuStream {
+    pub(crate) fn new(gpu: Arc<Gpu>, stream: Arc<CudaStream>) -> Self {
+        Self { gpu, stream }
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    pub(crate) fn cuda(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    fn functions(&self) -> &'static Functions {
+        self.gpu.functions()
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: `stream` keeps the handle valid.
+        unsafe { call!(self.functions(), cuStreamSynchronize(self.stream.cu_stream())) }
+    }
+
+    /// Whether all work of the stream is done.
+    pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: `stream` keeps the handle valid.
+        match unsafe { call!(self.functions(), cuStreamQuery(self.stream.cu_stream())) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == code::NOT_READY => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets later work of this stream wait for what `event` was recorded after.
+    pub(crate) fn wait(&self, event: &GpuEvent) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: both handles are kept valid by their owners.
+        unsafe { call!(self.functions(), cuStreamWaitEvent(self.stream.cu_stream(), event.event, 0)) }
+    }
+
+    /// Copies from the host in stream order. From pageable memory, the source has been read when the call returns.
+    ///
+    /// # Safety
+    /// `to` is writable for `bytes` bytes in stream order; `from` is readable for as many until the copy is done.
+    pub(crate) unsafe fn copy_from_host(&self, to: u64, from: *const u8, bytes: usize) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        let stream = self.stream.cu_stream();
+        // SAFETY: the caller answers for both sides.
+        unsafe { call!(self.functions(), cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream)) }
+    }
+
+    /// Copies to the host in stream order.
+    ///
+    /// # Safety
+    /// `from` is readable for `bytes` bytes in stream order; `to` is writable for as many until the copy is done.
+    pub(crate) unsafe fn copy_to_host(&self, to: *mut u8, from: u64, bytes: usize) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        let stream = self.stream.cu_stream();
+        // SAFETY: the caller answers for both sides.
+        unsafe { call!(self.functions(), cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream)) }
+    }
+
+    /// Copies within the device in stream order.
+    ///
+    /// # Safety
+    /// `from` is readable and `to` writable for `bytes` bytes in stream order, and they do not overlap.
+    pub(crate) unsafe fn copy_on_device(&self, to: u64, from: u64, bytes: usize) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        let stream = self.stream.cu_stream();
+        // SAFETY: the caller answers for both sides.
+        unsafe { call!(self.functions(), cuMemcpyDtoDAsync_v2(to, from, bytes, stream)) }
+    }
+
+    /// Sets bytes in stream order.
+    ///
+    /// # Safety
+    /// `to` is writable for `bytes` bytes in stream order.
+    pub(crate) unsafe fn set_bytes(&self, to: u64, value: u8, bytes: usize) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        let stream = self.stream.cu_stream();
+        // SAFETY: the caller answers for the memory.
+        unsafe { call!(self.functions(), cuMemsetD8Async(to, value, bytes, stream)) }
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// `arguments` holds the addresses of as many arguments as the function takes, each readable at the function's own
+    /// type, and what they point to on the device may be used so in stream order.
+    #[inline]
+    pub(crate) unsafe fn launch(
+        &self,
+        function: &GpuFunction,
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: the handles are kept valid by their owners; the caller answers for the arguments.
+        unsafe {
+            call!(
+                self.functions(),
+                cuLaunchKernel(
+                    function.function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shared_bytes,
+                    self.stream.cu_stream(),
+                    arguments.as_mut_ptr(),
+                    null_mut(),
+                )
+            )
+        }
+    }
+}
+
+/// An event of a GPU.
+#[derive(Debug)]
+pub(crate) struct GpuEvent {
+    gpu: Arc<Gpu>,
+    event: CUevent, // Invariant: valid until drop.
+}
+
+// SAFETY: the driver's events may be used from any thread.
+unsafe impl Send for GpuEvent {}
+// SAFETY: as above, and from several at once.
+unsafe impl Sync for GpuEvent {}
+
+impl GpuEvent {
+    /// Makes an event; one that takes the time costs a little more.
+    pub(crate) fn new(gpu: &Arc<Gpu>, timing: bool) -> Result<Self, DriverError> {
+        const DISABLE_TIMING: c_uint = 2;
+        gpu.bind()?;
+        let mut event: CUevent = null_mut();
+        let flags = if timing { 0 } else { DISABLE_TIMING };
+        // SAFETY: it writes one handle.
+        unsafe { call!(gpu.functions(), cuEventCreate(&raw mut event, flags)) }?;
+        Ok(Self { gpu: Arc::clone(gpu), event })
+    }
+
+    /// Marks this point of the stream.
+    pub(crate) fn record(&self, stream: &GpuStream) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: both handles are kept valid by their owners.
+        unsafe { call!(self.gpu.functions(), cuEventRecord(self.event, stream.stream.cu_stream())) }
+    }
+
+    /// Whether the marked point was passed.
+    pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: the handle is valid.
+        match unsafe { call!(self.gpu.functions(), cuEventQuery(self.event)) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == code::NOT_READY => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the marked point was passed.
+    pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: the handle is valid.
+        unsafe { call!(self.gpu.functions(), cuEventSynchronize(self.event)) }
+    }
+
+    /// The time from this event to `later`, both passed.
+    pub(crate) fn elapsed(&self, later: &Self) -> Result<Duration, DriverError> {
+        self.gpu.bind()?;
+        let mut milliseconds = 0.0f32;
+        // SAFETY: it writes one number; both handles are valid.
+        unsafe { call!(self.gpu.functions(), cuEventElapsedTime(&raw mut milliseconds, self.event, later.event)) }?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) * 1e-3))
+    }
+}
+
+impl Drop for GpuEvent {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: the handle is valid and not used again. The driver keeps what a waiting stream still needs.
+            let _ = unsafe { call!(self.gpu.functions(), cuEventDestroy_v2(self.event)) };
+        }
+    }
+}
+
+/// Memory of a GPU.
+#[derive(Debug)]
+pub(crate) struct GpuMemory {
+    gpu: Arc<Gpu>,
+    address: u64, // Invariant: an allocation of the context, or 0 once freed.
+    pooled: bool,
+}
+
+impl GpuMemory {
+    /// Allocates at least one byte; with pools, the memory is there in stream order.
+    pub(crate) fn new(stream: &GpuStream, bytes: usize, pooled: bool) -> Result<Self, DriverError> {
+        stream.gpu.bind()?;
+        let mut address: CUdeviceptr = 0;
+        let functions = stream.functions();
+        if pooled {
+            let stream = stream.stream.cu_stream();
+            // SAFETY: it writes one address.
+            unsafe { call!(functions, cuMemAllocAsync(&raw mut address, bytes, stream)) }?;
+        } else {
+            // SAFETY: it writes one address.
+            unsafe { call!(functions, cuMemAlloc_v2(&raw mut address, bytes)) }?;
+        }
+        Ok(Self { gpu: Arc::clone(&stream.gpu), address, pooled })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Frees the memory after the work that `stream` has now.
+    pub(crate) fn free(mut self, stream: &GpuStream) -> Result<(), DriverError> {
+        let address = std::mem::take(&mut self.address);
+        self.gpu.bind()?;
+        if self.pooled {
+            let stream = stream.stream.cu_stream();
+            // SAFETY: the address was allocated and is forgotten here.
+            unsafe { call!(self.gpu.functions(), cuMemFreeAsync(address, stream)) }
+        } else {
+            let waited = stream.synchronize();
+            // SAFETY: as above; no work that uses it is left.
+            unsafe { call!(self.gpu.functions(), cuMemFree_v2(address)) }?;
+            waited
+        }
+    }
+}
+
+impl Drop for GpuMemory {
+    fn drop(&mut self) {
+        if self.address != 0 && self.gpu.synchronize().is_ok() {
+            // SAFETY: the address was allocated, and no work of the context that uses it is left.
+            let _ = unsafe { call!(self.gpu.functions(), cuMemFree_v2(self.address)) };
+        }
+    }
+}
+
+/// Page-locked host memory that the GPU reaches too, zeroed.
+#[derive(Debug)]
+pub(crate) struct PinnedMemory {
+    gpu: Arc<Gpu>,
+    host: NonNull<u8>, // Invariant: valid until drop.
+    device: u64,
+}
+
+// SAFETY: memory that belongs to no thread; whoever uses the pointer answers for the access.
+unsafe impl Send for PinnedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for PinnedMemory {}
+
+impl PinnedMemory {
+    pub(crate) fn new(gpu: &Arc<Gpu>, bytes: usize) -> Result<Self, DriverError> {
+        const PORTABLE: c_uint = 1;
+        const DEVICE_MAP: c_uint = 2;
+        gpu.bind()?;
+        let mut host: *mut c_void = null_mut();
+        // SAFETY: it writes one address.
+        unsafe { call!(gpu.functions(), cuMemHostAlloc(&raw mut host, bytes, PORTABLE | DEVICE_MAP)) }?;
+        let host = NonNull::new(host.cast::<u8>()).expect("the driver answered success, so the address is not null");
+        let mut memory = Self { gpu: Arc::clone(gpu), host, device: 0 };
+        // SAFETY: the allocation has that many bytes.
+        unsafe { memory.host.as_ptr().write_bytes(0, bytes) };
+        // SAFETY: it writes one address; the memory was allocated as mapped.
+        unsafe {
+            call!(gpu.functions(), cuMemHostGetDevicePointer_v2(&raw mut memory.device, memory.host.as_ptr().cast(), 0))
+        }?;
+        Ok(memory)
+    }
+
+    /// Its address on the host.
+    pub(crate) fn host(&self) -> NonNull<u8> {
+        self.host
+    }
+
+    /// Its address on the GPU.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: the memory was allocated so and is not used again.
+            let _ = unsafe { call!(self.gpu.functions(), cuMemFreeHost(self.host.as_ptr().cast())) };
+        }
+    }
+}
+
+/// A module loaded into a GPU's context.
+#[derive(Debug)]
+pub(crate) struct GpuModule {
+    gpu: Arc<Gpu>,
+    module: CUmodule, // Invariant: valid until drop.
+}
+
+// SAFETY: the driver's modules may be used from any thread.
+unsafe impl Send for GpuModule {}
+// SAFETY: as above, and from several at once.
+unsafe impl Sync for GpuModule {}
+
+/// Why a module was not loaded: the driver's answer, and what its compiler wrote.
+#[derive(Debug)]
+pub(crate) struct LoadFailure {
+    pub(crate) source: DriverError,
+    pub(crate) log: String,
+}
+
+impl GpuModule {
+    /// Compiles PTX for the GPU and loads it.
+    pub(crate) fn load(gpu: &Arc<Gpu>, ptx: &CStr) -> Result<Self, LoadFailure> {
+        const INFO_LOG_BUFFER: c_uint = 3;
+        const INFO_LOG_BUFFER_SIZE: c_uint = 4;
+        const ERROR_LOG_BUFFER: c_uint = 5;
+        const ERROR_LOG_BUFFER_SIZE: c_uint = 6;
+        const LOG_BYTES: usize = 16 << 10;
+        gpu.bind().map_err(|source| LoadFailure { source, log: String::new() })?;
+        let mut errors = vec![0u8; LOG_BYTES];
+        let mut infos = vec![0u8; LOG_BYTES];
+        let mut options = [ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE, INFO_LOG_BUFFER, INFO_LOG_BUFFER_SIZE];
+        // A size travels as the pointer's own bits.
+        let size: *mut c_void = std::ptr::without_provenance_mut(LOG_BYTES);
+        let mut values: [*mut c_void; 4] = [errors.as_mut_ptr().cast(), size, infos.as_mut_ptr().cast(), size];
+        let mut module: CUmodule = null_mut();
+        // SAFETY: the text is NUL-terminated; each option has a value of the kind that `cuda.h` gives it.
+        let answer = unsafe {
+            call!(
+                gpu.functions(),
+                cuModuleLoadDataEx(&raw mut module, ptx.as_ptr().cast(), 4, options.as_mut_ptr(), values.as_mut_ptr())
+            )
+        };
+        answer.map_err(|source| LoadFailure { source, log: log_text(&errors) })?;
+        let info = log_text(&infos);
+        if !info.is_empty() {
+            tracing::debug!(%info, "the driver compiled a module");
+        }
+        Ok(Self { gpu: Arc::clone(gpu), module })
+    }
+
+    /// An entry of the module.
+    pub(crate) fn function(self: &Arc<Self>, entry: &CStr) -> Result<GpuFunction, DriverError> {
+        self.gpu.bind()?;
+        let mut function: CUfunction = null_mut();
+        // SAFETY: it writes one handle; the name is NUL-terminated.
+        unsafe { call!(self.gpu.functions(), cuModuleGetFunction(&raw mut function, self.module, entry.as_ptr())) }?;
+        Ok(GpuFunction { module: Arc::clone(self), function })
+    }
+}
+
+fn log_text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+impl Drop for GpuModule {
+    fn drop(&mut self) {
+        // A kernel of it may still run: whoever drops a module has given up its kernels, so wait for them.
+        if self.gpu.synchronize().is_ok() {
+            // SAFETY: the handle is valid and not used again.
+            let _ = unsafe { call!(self.gpu.functions(), cuModuleUnload(self.module)) };
+        }
+    }
+}
+
+/// An entry of a loaded module.
+#[derive(Debug)]
+pub(crate) struct GpuFunction {
+    module: Arc<GpuModule>,
+    function: CUfunction, // Invariant: valid while `module` lives.
+}
+
+// SAFETY: the driver's functions may be used from any thread.
+unsafe impl Send for GpuFunction {}
+// SAFETY: as above, and from several at once.
+unsafe impl Sync for GpuFunction {}
+
+impl GpuFunction {
+    pub(crate) fn attribute(&self, attribute: FunctionAttribute) -> Result<u32, DriverError> {
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let mut value: c_int = 0;
+        // SAFETY: it writes one number; the handle is valid.
+        unsafe { call!(gpu.functions(), cuFuncGetAttribute(&raw mut value, attribute as u32, self.function)) }?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    pub(crate) fn set_attribute(&self, attribute: FunctionAttribute, value: u32) -> Result<(), DriverError> {
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let value = c_int::try_from(value).unwrap_or(c_int::MAX);
+        // SAFETY: the handle is valid; the driver checks the value.
+        unsafe { call!(gpu.functions(), cuFuncSetAttribute(self.function, attribute as u32, value)) }
+    }
+}

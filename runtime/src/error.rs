@@ -1,0 +1,622 @@
+//! What can go wrong on the host side: one enum per family of operations, with [`Error`] over them all.
+
+use std::fmt;
+use std::time::Duration;
+
+use warpsmith_device::Dim3;
+use warpsmith_device::abi::ParamDesc;
+
+use crate::launch::LaunchConfig;
+
+/// The result of every operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Any failure of this crate; each variant is a family of operations.
+///
+/// Work on a GPU runs later than the call that asks for it, so a failure of earlier work may come back from a later
+/// call: from [`Stream::synchronize`](crate::Stream::synchronize) and from copies to the host.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device could not be found or opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Memory could not be allocated, copied or viewed.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The code of a kernel could not be found or loaded.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+    /// A launch did not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Work on a stream failed or took too long.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A kernel panicked.
+    #[error(transparent)]
+    KernelPanic(#[from] Box<KernelPanic>),
+}
+
+impl Error {
+    /// The panic of a kernel, when that is what this error is.
+    #[must_use]
+    pub fn kernel_panic(&self) -> Option<&KernelPanic> {
+        match self {
+            Self::KernelPanic(panic) => Some(panic),
+            _ => None,
+        }
+    }
+}
+
+/// The driver's own answer to one of its calls.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{call}` answered {name} ({code})")]
+#[non_exhaustive]
+pub struct DriverError {
+    /// The driver function that failed.
+    pub call: &'static str,
+    /// The code, as `cuda.h` numbers them.
+    pub code: u32,
+    /// The code's name in `cuda.h`.
+    pub name: String,
+}
+
+impl DriverError {
+    /// Whether every later call in the process will fail too: the context is lost, and only a new process helps.
+    #[must_use]
+    pub const fn context_is_lost(&self) -> bool {
+        matches!(self.code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+    }
+}
+
+/// Why a device could not be found or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The driver's library is not on this machine.
+    #[error(
+        "no NVIDIA driver on this machine: looked for {} and could open none; install the NVIDIA driver (no CUDA toolkit \
+         is needed), or, where the driver is in an unusual place, add its folder to LD_LIBRARY_PATH; without a GPU use \
+         Device::cpu() or WARPSMITH_DEVICE=cpu", looked_for.join(", ")
+    )]
+    NoDriver {
+        /// The names that were tried.
+        looked_for: Vec<String>,
+    },
+    /// The driver is older than any that this crate supports.
+    #[error(
+        "the NVIDIA driver is too old: it lacks `{symbol}`, which every driver since CUDA 11.4 (470.42) has; update the \
+         driver, or use Device::cpu() or WARPSMITH_DEVICE=cpu"
+    )]
+    OldDriver {
+        /// The driver function that is missing.
+        symbol: &'static str,
+    },
+    /// The driver is there, but answered that it cannot start.
+    #[error("the NVIDIA driver is installed but does not start; {remedy}")]
+    Init {
+        /// What to do about it.
+        remedy: &'static str,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// The driver is there and sees no GPU.
+    #[error(
+        "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES is {}); check that `nvidia-smi` lists one and that this \
+         process may use it, or use Device::cpu() or WARPSMITH_DEVICE=cpu",
+        visible.as_deref().map_or_else(|| "not set".to_owned(), |value| format!("{value:?}"))
+    )]
+    NoGpu {
+        /// The value of `CUDA_VISIBLE_DEVICES`.
+        visible: Option<String>,
+    },
+    /// The ordinal is not one of a GPU.
+    #[error("there is no GPU {requested}: the driver sees {count}, numbered from 0")]
+    NoSuchGpu {
+        /// The ordinal asked for.
+        requested: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// `WARPSMITH_DEVICE` holds something else than a device.
+    #[error("WARPSMITH_DEVICE is {value:?}; it can be `cpu`, `gpu`, or `gpu:N` with the number of a GPU")]
+    UnknownChoice {
+        /// The value.
+        value: String,
+    },
+    /// The GPU is there and could not be opened or asked.
+    #[error("GPU {ordinal} could not be used: {operation}")]
+    Driver {
+        /// Which GPU.
+        ordinal: usize,
+        /// What was being done.
+        operation: &'static str,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// A stream or a context of another device, where one of this device is needed.
+    #[error("the {what} belongs to {found}, not to {expected}")]
+    OtherDevice {
+        /// What it is.
+        what: &'static str,
+        /// Where it belongs.
+        found: String,
+        /// Where it is used.
+        expected: String,
+    },
+    /// The operation needs a GPU, and the device is the CPU executor.
+    #[error("{operation} needs a GPU, and this device is the CPU executor")]
+    NeedsGpu {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// An event was asked about before it was recorded.
+    #[error("the event was never recorded on a stream, so it marks no point in time")]
+    EventNotRecorded,
+}
+
+/// Why memory could not be allocated, copied or viewed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The device has not that much free memory.
+    #[error(
+        "out of memory on {device}: {requested} bytes were asked for, {free} of {total} bytes are free; drop buffers that \
+         are no longer needed, or work in smaller pieces"
+    )]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free.
+        free: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// The size in bytes does not fit into a `usize`.
+    #[error("{len} elements of {element_bytes} bytes are more bytes than can be addressed")]
+    SizeOverflow {
+        /// Elements asked for.
+        len: usize,
+        /// Size of one element in bytes.
+        element_bytes: usize,
+    },
+    /// The two sides of a copy differ in length.
+    #[error("a copy needs equal lengths: the source has {source_len} elements, the destination {destination_len}")]
+    LengthMismatch {
+        /// Elements to copy.
+        source_len: usize,
+        /// Room for them.
+        destination_len: usize,
+    },
+    /// A range that is not inside its buffer.
+    #[error("the range {start}..{end} is not inside a buffer of {len} elements")]
+    Range {
+        /// First element.
+        start: usize,
+        /// One past the last element.
+        end: usize,
+        /// Length of the buffer in elements.
+        len: usize,
+    },
+    /// A two- or three-dimensional view whose extents do not fit the buffer.
+    #[error("a view of {shape} elements (row stride {stride}) needs {needed} elements; the buffer has {len}")]
+    ViewTooLarge {
+        /// The extents, as text: `640 x 480`.
+        shape: String,
+        /// Elements from one row's start to the next.
+        stride: usize,
+        /// Elements that the view spans.
+        needed: u128,
+        /// Length of the buffer in elements.
+        len: usize,
+    },
+    /// A stride shorter than the rows that it separates.
+    #[error("the {axis} stride of {stride} elements is less than the {extent} elements that it must step over")]
+    StrideTooSmall {
+        /// `row` or `slice`.
+        axis: &'static str,
+        /// The stride in elements.
+        stride: usize,
+        /// What it steps over, in elements.
+        extent: usize,
+    },
+    /// A buffer of one device used with a stream of another.
+    #[error(
+        "the buffer lives on {buffer}, the stream runs on {stream}; copy through the host, or use a stream of {buffer}"
+    )]
+    OtherDevice {
+        /// Where the buffer lives.
+        buffer: String,
+        /// Where the stream runs.
+        stream: String,
+    },
+    /// The driver refused for a reason that no check above covers.
+    #[error("{operation} of {bytes} bytes failed")]
+    Driver {
+        /// What was being done.
+        operation: &'static str,
+        /// How many bytes it was about.
+        bytes: u64,
+        /// The driver's answer.
+        source: DriverError,
+    },
+}
+
+/// Why the code of a kernel could not be found or loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModuleError {
+    /// No build script compiled the kernel for the GPU.
+    #[error(
+        "no GPU code for kernel `{kernel}`{} in this program ({searched} kernels were found in it): the crate that \
+         launches it, or defines it (`{krate}`), needs `warpsmith-build` under [build-dependencies] and a build.rs with \
+         `fn main() {{ warpsmith_build::compile() }}`; a generic kernel is compiled for the types with which the crates \
+         that have such a build script launch it",
+        instance_text(instance)
+    )]
+    NotFound {
+        /// The kernel's path.
+        kernel: String,
+        /// The crate that defines it.
+        krate: String,
+        /// Type name of its generic arguments.
+        instance: String,
+        /// How many kernels the program carries.
+        searched: usize,
+    },
+    /// The build script ran, and the device build of the target failed.
+    #[error("no GPU code for kernel `{kernel}`: the device build of `{target}` failed:\n{message}")]
+    BuildFailed {
+        /// The kernel's path.
+        kernel: String,
+        /// The target as cargo names it.
+        target: String,
+        /// The compiler's message.
+        message: String,
+    },
+    /// A parameter has another shape on the host than the kernel was compiled with.
+    #[error(
+        "parameter {index} of kernel `{kernel}` differs between host and device: the host has {host}, the GPU code was \
+         compiled with {device}; the two builds saw different types (other features, another version of a crate): rebuild \
+         with `cargo clean -p` of the crate that defines the type"
+    )]
+    ParamMismatch {
+        /// The kernel's path.
+        kernel: String,
+        /// Which parameter, from 0.
+        index: usize,
+        /// The shape on the host.
+        host: ParamShape,
+        /// The shape in the metadata.
+        device: ParamShape,
+    },
+    /// The number of parameters differs.
+    #[error("kernel `{kernel}` has {host} parameters on the host and {device} in its GPU code; rebuild the crate")]
+    ParamCountMismatch {
+        /// The kernel's path.
+        kernel: String,
+        /// Parameters on the host.
+        host: usize,
+        /// Parameters in the metadata.
+        device: usize,
+    },
+    /// No image runs on the GPU.
+    #[error(
+        "kernel `{kernel}` was compiled for {available}; {device} is sm_{architecture}: add {architecture} to the \
+         architectures of the build (`WARPSMITH_ARCHITECTURES`, or the builder's `architectures`)"
+    )]
+    NoImage {
+        /// The kernel's path.
+        kernel: String,
+        /// The GPU.
+        device: String,
+        /// Its architecture.
+        architecture: u32,
+        /// The architectures there are, as text.
+        available: String,
+    },
+    /// The driver is older than the PTX.
+    #[error(
+        "the driver is too old for kernel `{kernel}`: it supports CUDA {driver} (PTX up to {known}), the kernel's PTX is \
+         {needed} at the least; update the NVIDIA driver to one for CUDA {remedy} or newer"
+    )]
+    DriverTooOld {
+        /// The kernel's path.
+        kernel: String,
+        /// CUDA version of the driver.
+        driver: Version,
+        /// Newest PTX version that it knows.
+        known: Version,
+        /// Oldest PTX version among the images that suit the GPU.
+        needed: Version,
+        /// CUDA version that knows the PTX.
+        remedy: Version,
+    },
+    /// The driver refused the kernel's PTX.
+    #[error("the driver refused the code of kernel `{kernel}` (sm_{architecture}){}", log_text(log))]
+    Rejected {
+        /// The kernel's path.
+        kernel: String,
+        /// The image's architecture.
+        architecture: u32,
+        /// What the driver's compiler said.
+        log: String,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// The kernels in the program cannot be read.
+    #[error("the kernels in this program cannot be read: {reason}; rebuild it")]
+    Corrupt {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn instance_text(instance: &str) -> String {
+    if instance.contains('<') { format!(" with {instance}") } else { String::new() }
+}
+
+fn log_text(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!(":\n{log}") }
+}
+
+/// A version as `major.minor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Before the point.
+    pub major: u32,
+    /// After the point.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The shape of a parameter, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamShape {
+    /// The kind as a number of `warpsmith_device::abi::ParamKind`.
+    pub kind: u32,
+    /// Size in bytes of the value or of an element.
+    pub size: u64,
+    /// Alignment in bytes.
+    pub align: u32,
+    /// Size in bytes of the second argument.
+    pub extent_size: u64,
+    /// Hash of the type's fields.
+    pub layout: u64,
+}
+
+impl From<&ParamDesc> for ParamShape {
+    fn from(desc: &ParamDesc) -> Self {
+        Self {
+            kind: desc.kind as u32,
+            size: desc.size,
+            align: desc.align,
+            extent_size: desc.extent_size,
+            layout: desc.layout,
+        }
+    }
+}
+
+impl fmt::Display for ParamShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            0 => "a value",
+            1 => "a slice with elements",
+            2 => "a reference to a value",
+            3 => "a writable slice with elements",
+            4 => "a pointer to values",
+            _ => "something unknown",
+        };
+        write!(f, "{kind} of {} bytes aligned to {} (layout {:016x}", self.size, self.align, self.layout)?;
+        if self.extent_size != 0 {
+            write!(f, ", map of {} bytes", self.extent_size)?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// Why a launch did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A dimension of the grid or of the block is 0.
+    #[error(
+        "launch of `{kernel}` with {dimension} = 0: every dimension is at least 1 (LaunchConfig::for_len(0) is the way to \
+         launch nothing)"
+    )]
+    ZeroDimension {
+        /// The kernel.
+        kernel: String,
+        /// Which dimension: `grid_dim.x`.
+        dimension: &'static str,
+    },
+    /// A dimension of the grid or of the block is larger than the device allows.
+    #[error("launch of `{kernel}` with {dimension} = {requested}; the device allows {limit}")]
+    DimensionTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Which dimension: `grid_dim.y`.
+        dimension: &'static str,
+        /// What was asked for.
+        requested: u32,
+        /// What the device allows.
+        limit: u32,
+    },
+    /// The block holds more threads than the device allows.
+    #[error("launch of `{kernel}` asks for {requested} threads per block; the device allows {limit}")]
+    BlockTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Threads in a block.
+        requested: u64,
+        /// What the device allows.
+        limit: u32,
+    },
+    /// The block holds more threads than the kernel can have: its launch bounds, or the registers it uses.
+    #[error("launch of `{kernel}` asks for {requested} threads per block; this kernel allows {limit} ({reason})")]
+    BlockTooLargeForKernel {
+        /// The kernel.
+        kernel: String,
+        /// Threads in a block.
+        requested: u64,
+        /// What the kernel allows.
+        limit: u32,
+        /// Where the limit comes from.
+        reason: String,
+    },
+    /// The kernel is compiled for one block shape, and this is another.
+    #[error(
+        "launch of `{kernel}` with blocks of {requested}; it is compiled for blocks of {compiled} (`#[kernel(block = ..)]`)"
+    )]
+    BlockShape {
+        /// The kernel.
+        kernel: String,
+        /// The launch's block.
+        requested: Dim3,
+        /// The kernel's block.
+        compiled: Dim3,
+    },
+    /// The block needs more shared memory than the device has for a block.
+    #[error(
+        "launch of `{kernel}` asks for {requested} bytes of shared memory per block ({fixed} fixed in the kernel, \
+         {dynamic} of the launch); the device allows {limit}"
+    )]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes in all.
+        requested: u64,
+        /// Bytes that the kernel declares.
+        fixed: u64,
+        /// Bytes that the launch adds.
+        dynamic: u64,
+        /// Bytes that the device allows.
+        limit: u64,
+    },
+    /// An argument lives on another device than the stream.
+    #[error("argument {argument} of `{kernel}` lives on {buffer}, the stream runs on {stream}")]
+    OtherDevice {
+        /// The kernel.
+        kernel: String,
+        /// Which argument that is not a plain value, from 1.
+        argument: usize,
+        /// Where the argument lives.
+        buffer: String,
+        /// Where the stream runs.
+        stream: String,
+    },
+    /// A kernel takes a reference to one element, and the buffer has none.
+    #[error("argument {argument} of `{kernel}` is a reference to one element, and the buffer is empty")]
+    EmptyReference {
+        /// The kernel.
+        kernel: String,
+        /// Which argument that is not a plain value, from 1.
+        argument: usize,
+    },
+    /// An argument waits for work of another stream, and the driver refused that.
+    #[error("argument {argument} of `{kernel}` could not be ordered after its last use on another stream")]
+    Ordering {
+        /// The kernel.
+        kernel: String,
+        /// Which argument that is not a plain value, from 1.
+        argument: usize,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// The CPU executor could not run the launch.
+    #[error("the CPU executor could not run `{kernel}`: {reason}")]
+    Executor {
+        /// The kernel.
+        kernel: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The driver refused for a reason that no check above covers.
+    #[error("the driver refused the launch of `{kernel}` with {config:?}{}", lost_text(source))]
+    Driver {
+        /// The kernel.
+        kernel: String,
+        /// The launch's shape.
+        config: LaunchConfig,
+        /// The driver's answer.
+        source: DriverError,
+    },
+}
+
+fn lost_text(source: &DriverError) -> &'static str {
+    if source.context_is_lost() {
+        "; the GPU's context was lost by earlier work, and only a new process gets a new one"
+    } else {
+        ""
+    }
+}
+
+/// Why work on a stream failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The work did not finish in time; it goes on, and the stream can be waited for again.
+    #[error("the stream did not finish within {waited:?}: last launched on it {}", launched_text(kernels))]
+    Timeout {
+        /// How long was waited.
+        waited: Duration,
+        /// The kernels last launched on the stream, newest first.
+        kernels: Vec<String>,
+    },
+    /// Work on the stream failed.
+    #[error("work on the stream failed{}; last launched on it {}", lost_text(source), launched_text(kernels))]
+    Failed {
+        /// The kernels last launched on the stream, newest first.
+        kernels: Vec<String>,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// The stream could not be made, or an event could not be recorded or waited for.
+    #[error("{operation} failed")]
+    Driver {
+        /// What was being done.
+        operation: &'static str,
+        /// The driver's answer.
+        source: DriverError,
+    },
+}
+
+fn launched_text(kernels: &[String]) -> String {
+    match kernels {
+        [] => "is no kernel".to_owned(),
+        [one] => format!("is `{one}`"),
+        [newest, older @ ..] => format!("is `{newest}`, before it `{}`", older.join("`, `")),
+    }
+}
+
+/// A panic of a kernel: the first in its launch.
+///
+/// The context stays usable, and so does the stream. The launch's other threads may have gone on, so what it wrote is
+/// incomplete.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("kernel `{kernel}` panicked at {file}:{line}:{column} in block {block}, thread {thread}: {message}")]
+#[non_exhaustive]
+pub struct KernelPanic {
+    /// The kernel's path.
+    pub kernel: String,
+    /// The panic's message.
+    pub message: String,
+    /// Source file of the panic.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+    /// The block whose thread panicked.
+    pub block: Dim3,
+    /// The thread in its block.
+    pub thread: Dim3,
+}

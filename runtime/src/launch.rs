@@ -1,0 +1,261 @@
+//! The launch: a kernel's shape checked, its arguments bound to the stream, and the kernel started.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpsmith_device::abi::{KernelDesc, KernelParam, RawPtr, RawSlice, Scope};
+use warpsmith_device::view::{GridExtent, RawGridSlice};
+use warpsmith_device::{GridSliceMut, OwnershipMap};
+
+mod args;
+mod config;
+
+pub use args::LaunchArg;
+pub use config::LaunchConfig;
+
+use crate::cpu::{self, CpuLaunch};
+use crate::error::{DriverError, KernelPanic, LaunchError, Result};
+use crate::memory::{Access, Storage};
+use crate::module::{LoadedKernel, kernel_path};
+use crate::stream::Stream;
+
+/// One launch, from its shape to its start; used by the code that `#[kernel]` writes.
+#[doc(hidden)]
+pub struct Launch<'a> {
+    config: LaunchConfig,
+    kernel: Arc<LoadedKernel>,
+    binder: Binder<'a>,
+}
+
+/// What an argument of a launch is bound to: the stream, its device, and the order of uses of memory.
+pub struct Binder<'a> {
+    stream: &'a Stream,
+    desc: &'static KernelDesc,
+    /// Which argument that is not a plain value is being bound, from 1.
+    argument: usize,
+    /// Locks of memory that the launch writes through shared borrows; on the CPU executor only.
+    shared: Vec<Arc<Mutex<()>>>,
+}
+
+impl<'a> Launch<'a> {
+    /// Finds the kernel and checks the launch's shape.
+    ///
+    /// # Errors
+    /// [`ModuleError`](crate::ModuleError) when the kernel's code can't be had, [`LaunchError`] when the shape is refused.
+    #[inline]
+    pub fn new(
+        stream: &'a Stream,
+        config: LaunchConfig,
+        desc: &'static KernelDesc,
+        instance: &'static str,
+    ) -> Result<Self> {
+        let device = stream.device();
+        let kernel = device.kernels().get(device, desc, instance)?;
+        if !config.is_empty() {
+            config::check(&config, &kernel, device.limits())?;
+        }
+        let binder = Binder { stream, desc, argument: 0, shared: Vec::new() };
+        Ok(Self { config, kernel, binder })
+    }
+
+    /// Binds an argument.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when the argument is another device's, or can't be what the parameter wants.
+    #[inline]
+    pub fn bind<P: KernelParam, A: LaunchArg<P>>(&mut self, argument: A) -> Result<P::Raw> {
+        self.binder.argument += 1;
+        Ok(argument.bind(&mut self.binder)?)
+    }
+
+    /// Starts the kernel: `arguments` lists the addresses of the entry's arguments, `body` is one thread's run on the host.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when the driver refuses.
+    #[inline]
+    pub fn run(
+        self,
+        arguments: &dyn Fn(&mut dyn FnMut(*const u8)),
+        body: &(dyn for<'s> Fn(&'s Scope) + Sync),
+    ) -> Result<()> {
+        if self.config.is_empty() {
+            return Ok(());
+        }
+        self.binder.stream.note_launch(&self.kernel);
+        match self.binder.stream.gpu() {
+            Some(_) => self.run_on_gpu(arguments),
+            None => self.run_on_cpu(body),
+        }
+    }
+
+    fn run_on_gpu(&self, arguments: &dyn Fn(&mut dyn FnMut(*const u8))) -> Result<()> {
+        let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel.gpu()) else {
+            unreachable!("a kernel loaded for a GPU's stream has code for it");
+        };
+        let record = queue.record.device_address();
+        let launch = queue.next_launch(&self.kernel);
+        let mut list = ArgumentList::new();
+        arguments(&mut |address| list.push(address));
+        list.push((&raw const record).cast());
+        list.push((&raw const launch).cast());
+        let config = &self.config;
+        // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
+        // the code's; the two hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
+        let launched = unsafe {
+            queue.stream.launch(
+                &code.function,
+                config.grid_dim(),
+                config.block_dim(),
+                config.shared_bytes(),
+                list.as_mut_slice(),
+            )
+        };
+        launched.map_err(|source| self.refused(source).into())
+    }
+
+    #[cold]
+    fn refused(&self, source: DriverError) -> LaunchError {
+        LaunchError::Driver { kernel: self.kernel.path().to_owned(), config: self.config, source }
+    }
+
+    fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
+        // By address and once each, so that two launches never wait for each other.
+        let locks = &mut self.binder.shared;
+        locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
+        locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let request = CpuLaunch {
+            kernel: self.kernel.path(),
+            grid_dim: self.config.grid_dim(),
+            block_dim: self.config.block_dim(),
+            shared_bytes: self.config.shared_bytes() as usize,
+            needs_coroutines: self.kernel.needs_coroutines(),
+            stack_bytes: cpu::DEFAULT_STACK_BYTES,
+            body,
+        };
+        if let Err(panic) = cpu::run(&request) {
+            // As on a GPU, it is the next synchronise that reports it.
+            let (file, line, column) =
+                if panic.file.is_empty() { self.kernel.place() } else { (panic.file, panic.line, panic.column) };
+            self.binder.stream.note_panic(Box::new(KernelPanic {
+                kernel: self.kernel.path().to_owned(),
+                message: panic.message,
+                file,
+                line,
+                column,
+                block: panic.block,
+                thread: panic.thread,
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Launch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch")
+            .field("kernel", &self.kernel.path())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Addresses of a launch's arguments; on the stack unless there are many.
+struct ArgumentList {
+    inline: [*mut c_void; ArgumentList::INLINE],
+    len: usize,
+    spilled: Vec<*mut c_void>,
+}
+
+impl ArgumentList {
+    const INLINE: usize = 24;
+
+    #[inline]
+    fn new() -> Self {
+        Self { inline: [std::ptr::null_mut(); Self::INLINE], len: 0, spilled: Vec::new() }
+    }
+
+    #[inline]
+    fn push(&mut self, address: *const u8) {
+        let address = address.cast_mut().cast::<c_void>();
+        if let Some(slot) = self.inline.get_mut(self.len) {
+            *slot = address;
+        } else {
+            if self.len == Self::INLINE {
+                self.spilled.extend_from_slice(&self.inline);
+            }
+            self.spilled.push(address);
+        }
+        self.len += 1;
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [*mut c_void] {
+        if self.len <= Self::INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
+    }
+}
+
+impl Binder<'_> {
+    /// Which argument that is not a plain value is being bound, from 1.
+    pub(crate) fn argument(&self) -> usize {
+        self.argument
+    }
+
+    pub(crate) fn kernel(&self) -> String {
+        kernel_path(self.desc)
+    }
+
+    /// Orders the launch after earlier uses of the memory.
+    #[inline]
+    pub(crate) fn note(&mut self, storage: &Storage, access: Access) -> Result<(), LaunchError> {
+        if !storage.device().is_same(self.stream.device()) {
+            return Err(self.other_device(storage));
+        }
+        storage.order(self.stream, access).map_err(|source| self.not_ordered(source))
+    }
+
+    /// Keeps other launches and copies on the executor away from memory that this launch writes through shared borrows.
+    pub(crate) fn hold(&mut self, storage: &Storage) {
+        self.shared.extend(storage.shared_lock().cloned());
+    }
+
+    #[cold]
+    fn other_device(&self, storage: &Storage) -> LaunchError {
+        LaunchError::OtherDevice {
+            kernel: self.kernel(),
+            argument: self.argument,
+            buffer: storage.device().to_string(),
+            stream: self.stream.device().to_string(),
+        }
+    }
+
+    #[cold]
+    fn not_ordered(&self, source: DriverError) -> LaunchError {
+        LaunchError::Ordering { kernel: self.kernel(), argument: self.argument, source }
+    }
+}
+
+impl fmt::Debug for Binder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Binder").field("kernel", &self.kernel()).field("stream", self.stream).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argument_lists_of_every_length_keep_their_order() {
+        let bytes = [0u8; 100];
+        for len in [0, 1, ArgumentList::INLINE - 1, ArgumentList::INLINE, ArgumentList::INLINE + 1, 100] {
+            let mut list = ArgumentList::new();
+            for byte in &bytes[..len] {
+                list.push(byte);
+            }
+            let expected: Vec<*mut c_void> = bytes[..len].iter().map(|b| (&raw const *b).cast_mut().cast()).collect();
+            assert_eq!(list.as_mut_slice(), expected, "{len}");
+        }
+    }
+}

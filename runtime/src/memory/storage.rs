@@ -1,0 +1,293 @@
+//! A piece of memory of a device, untyped: allocation, copies, and freeing after the last use.
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::uses::{Access, Uses};
+use crate::device::Device;
+use crate::driver::{GpuMemory, code};
+use crate::error::{DriverError, Error, MemoryError, Result};
+use crate::stream::Stream;
+
+/// Alignment in bytes of every piece of memory, on the executor as on a GPU.
+pub(crate) const ALIGN: usize = 256;
+
+/// A piece of memory of a device.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    device: Device,
+    bytes: usize, // Invariant: bytes behind `place`, alive until drop; 0 exactly for `Place::Empty`.
+    place: Place,
+    uses: Mutex<Uses>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// No bytes, so no memory.
+    Empty,
+    Host(HostMemory),
+    /// `None` only while the storage is dropped.
+    Gpu(Option<GpuMemory>),
+}
+
+/// What the bytes of fresh memory are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    Uninit,
+    Zeroed,
+}
+
+/// Memory of the host, for the CPU executor.
+#[derive(Debug)]
+struct HostMemory {
+    ptr: NonNull<u8>, // Invariant: allocated with `layout`, freed only by drop.
+    layout: Layout,
+    /// Held by a launch that writes through shared borrows (atomics), and by every copy.
+    access: Arc<Mutex<()>>,
+}
+
+// SAFETY: memory that belongs to no thread; `Storage` and the borrows above it say who may touch it when.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and freed nowhere else. Launches on the executor are over when they return.
+        unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
+    }
+}
+
+impl Storage {
+    /// Memory on the stream's device, there in stream order.
+    pub(crate) fn new(stream: &Stream, bytes: usize, fresh: Fresh) -> Result<Self> {
+        let device = stream.device().clone();
+        let place = if bytes == 0 {
+            Place::Empty
+        } else if let Some(queue) = stream.gpu() {
+            let parts = device.parts().expect("a stream with a GPU's queue is of a GPU");
+            let memory = match GpuMemory::new(&queue.stream, bytes, parts.pooled) {
+                Err(error) if error.code == code::OUT_OF_MEMORY => {
+                    // Freed memory may wait in the pool, or for work that is under way.
+                    let again = parts.gpu.synchronize().and_then(|()| parts.gpu.trim_pool());
+                    again.and_then(|()| GpuMemory::new(&queue.stream, bytes, parts.pooled))
+                }
+                other => other,
+            };
+            let memory = memory.map_err(|source| allocation_failed(&device, bytes, source))?;
+            if fresh == Fresh::Zeroed {
+                // SAFETY: the memory was allocated just now with these bytes, in this stream's order.
+                unsafe { queue.stream.set_bytes(memory.address(), 0, bytes) }
+                    .map_err(|source| failed("zeroing", bytes, source))?;
+            }
+            Place::Gpu(Some(memory))
+        } else {
+            Place::Host(HostMemory::new(&device, bytes, fresh)?)
+        };
+        Ok(Self { device, bytes, place, uses: Mutex::new(Uses::new(stream.inner())) })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where kernels on the storage's device find the memory: aligned to [`ALIGN`], not to be read elsewhere.
+    #[inline]
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        match &self.place {
+            Place::Empty => std::ptr::without_provenance_mut(ALIGN),
+            Place::Host(memory) => memory.ptr.as_ptr(),
+            Place::Gpu(memory) => {
+                let address = memory.as_ref().map_or(0, GpuMemory::address);
+                std::ptr::without_provenance_mut(usize::try_from(address).expect("addresses have 64 bits"))
+            }
+        }
+    }
+
+    /// The lock of memory that a launch on the executor writes through shared borrows.
+    pub(crate) fn shared_lock(&self) -> Option<&Arc<Mutex<()>>> {
+        match &self.place {
+            Place::Host(memory) => Some(&memory.access),
+            Place::Empty | Place::Gpu(_) => None,
+        }
+    }
+
+    /// Orders a use on `stream` after the uses that it must come after.
+    #[inline]
+    pub(crate) fn order(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).order(stream.inner(), access)
+    }
+
+    /// Copies from the host to `offset`; the source has been read when the call returns.
+    ///
+    /// # Safety
+    /// `offset + bytes` is inside the storage, `from` is readable for `bytes` bytes, and nobody else uses that part of the
+    /// storage in this process, except in stream order.
+    pub(crate) unsafe fn copy_from_host(
+        &self,
+        stream: &Stream,
+        access: Access,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<()> {
+        debug_assert!(offset + bytes <= self.bytes);
+        stream.check_device(self)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: the caller answers for both sides.
+                unsafe { memory.ptr.as_ptr().add(offset).copy_from_nonoverlapping(from, bytes) };
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) => {
+                // SAFETY: the caller answers for both sides; `copy_from_host` or the wait has read the source.
+                unsafe { queue.stream.copy_from_host(memory.address() + offset as u64, from, bytes) }
+                    .map_err(|source| failed("a copy to the device", bytes, source))?;
+                if queue.stream.gpu().is_page_locked(from, bytes) {
+                    // The driver reads such memory later, and the source is only borrowed for this call.
+                    queue.stream.synchronize().map_err(|source| stream.work_failed(source))?;
+                    stream.report()?;
+                }
+            }
+            _ => unreachable!("the stream is of the storage's device"),
+        }
+        Ok(())
+    }
+
+    /// Copies from `offset` to the host, once the stream's work is done, and reports what that work did wrong.
+    ///
+    /// # Safety
+    /// `offset + bytes` is inside the storage, and `to` is writable for `bytes` bytes.
+    pub(crate) unsafe fn copy_to_host(&self, stream: &Stream, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+        debug_assert!(offset + bytes <= self.bytes);
+        stream.check_device(self)?;
+        self.order(stream, Access::Read).map_err(|source| failed("ordering a copy", bytes, source))?;
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: the caller answers for both sides.
+                unsafe { to.copy_from_nonoverlapping(memory.ptr.as_ptr().add(offset), bytes) };
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) if bytes != 0 => {
+                // SAFETY: the caller answers for both sides; the wait below comes before it may use the destination.
+                unsafe { queue.stream.copy_to_host(to, memory.address() + offset as u64, bytes) }
+                    .map_err(|source| stream.work_failed(source))?;
+            }
+            _ => {}
+        }
+        stream.synchronize()?;
+        // What another stream's kernel left unfinished must not pass as its result.
+        let writers = self.uses.lock().unwrap_or_else(PoisonError::into_inner).other_writers(stream.inner());
+        match writers.iter().find_map(|writer| writer.take_panic()) {
+            Some(panic) => Err(Error::KernelPanic(panic)),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies within a device.
+    ///
+    /// # Safety
+    /// Both ranges are inside their storages and do not overlap; nobody else uses the destination's part, except in stream
+    /// order.
+    pub(crate) unsafe fn copy_on_device(
+        &self,
+        stream: &Stream,
+        access: Access,
+        offset: usize,
+        from: (&Self, usize),
+        bytes: usize,
+    ) -> Result<()> {
+        let (source, source_offset) = from;
+        debug_assert!(offset + bytes <= self.bytes && source_offset + bytes <= source.bytes);
+        stream.check_device(self)?;
+        stream.check_device(source)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let ordered = source.order(stream, Access::Read).and_then(|()| self.order(stream, access));
+        ordered.map_err(|source| failed("ordering a copy", bytes, source))?;
+        match (&self.place, &source.place, stream.gpu()) {
+            (Place::Host(to), Place::Host(from), _) => {
+                let same = Arc::ptr_eq(&to.access, &from.access);
+                // By address, so that two copies in opposite directions do not wait for each other.
+                let (first, second) = if to.ptr <= from.ptr { (to, from) } else { (from, to) };
+                let _first = first.access.lock().unwrap_or_else(PoisonError::into_inner);
+                let _second = (!same).then(|| second.access.lock().unwrap_or_else(PoisonError::into_inner));
+                // SAFETY: the caller answers for both sides.
+                unsafe {
+                    to.ptr.as_ptr().add(offset).copy_from_nonoverlapping(from.ptr.as_ptr().add(source_offset), bytes)
+                };
+            }
+            (Place::Gpu(Some(to)), Place::Gpu(Some(from)), Some(queue)) => {
+                let (to, from) = (to.address() + offset as u64, from.address() + source_offset as u64);
+                // SAFETY: the caller answers for both sides.
+                unsafe { queue.stream.copy_on_device(to, from, bytes) }
+                    .map_err(|source| failed("a copy on the device", bytes, source))?;
+            }
+            _ => unreachable!("the stream is of both storages' device"),
+        }
+        Ok(())
+    }
+}
+
+impl HostMemory {
+    fn new(device: &Device, bytes: usize, fresh: Fresh) -> Result<Self> {
+        let too_large = || MemoryError::SizeOverflow { len: bytes, element_bytes: 1 };
+        let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| too_large())?;
+        let ptr = match fresh {
+            // SAFETY: `bytes` is not 0: such storage has no memory.
+            Fresh::Zeroed => unsafe { alloc_zeroed(layout) },
+            // SAFETY: as above.
+            Fresh::Uninit => unsafe { alloc(layout) },
+        };
+        let ptr = NonNull::new(ptr).ok_or_else(|| out_of_memory(device, bytes))?;
+        Ok(Self { ptr, layout, access: Arc::default() })
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        let Place::Gpu(memory) = &mut self.place else { return };
+        let Some(memory) = memory.take() else { return };
+        let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let freed = match uses.last() {
+            Ok(Some(stream)) => match stream.gpu() {
+                Some(queue) => memory.free(&queue.stream),
+                None => unreachable!("a GPU's memory is used by its streams only"),
+            },
+            // Dropping the memory itself waits for the whole context.
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(source) = freed {
+            self.device.defer(failed("freeing", self.bytes, source).into());
+        }
+    }
+}
+
+fn failed(operation: &'static str, bytes: usize, source: DriverError) -> MemoryError {
+    MemoryError::Driver { operation, bytes: bytes as u64, source }
+}
+
+fn out_of_memory(device: &Device, bytes: usize) -> Error {
+    let info = device.memory_info().map_or((0, 0), |info| (info.free, info.total));
+    let (free, total) = info;
+    MemoryError::OutOfMemory { device: device.to_string(), requested: bytes as u64, free, total }.into()
+}
+
+fn allocation_failed(device: &Device, bytes: usize, source: DriverError) -> Error {
+    if source.code == code::OUT_OF_MEMORY {
+        return out_of_memory(device, bytes);
+    }
+    failed("an allocation", bytes, source).into()
+}

@@ -1,0 +1,459 @@
+//! A kernel ready to be launched: its code found in the program, compared with the host's view of it, and loaded.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::CString;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord};
+use warpsmith_device::abi::{KernelDesc, ParamDesc};
+
+use crate::device::{Device, GpuParts};
+use crate::driver::{FunctionAttribute, GpuFunction, GpuModule, Limit, code};
+use crate::error::{ModuleError, ParamShape, Version};
+use crate::registry::Registry;
+
+/// Stack that a thread gets when its kernel's call depth is not known, unless the device has more already.
+const UNBOUNDED_STACK_BYTES: usize = 16 << 10;
+/// Heap that kernels which allocate get, unless the device has more already.
+const HEAP_BYTES: usize = 256 << 20;
+
+/// A kernel that a device can launch.
+#[derive(Debug)]
+pub(crate) struct LoadedKernel {
+    number: u32,
+    path: String,
+    desc: &'static KernelDesc,
+    record: Option<&'static KernelRecord>,
+    gpu: Option<GpuCode>,
+}
+
+/// A kernel's entry on a GPU, with what the driver says about it.
+#[derive(Debug)]
+pub(crate) struct GpuCode {
+    pub(crate) function: GpuFunction,
+    pub(crate) max_threads: u32,
+    pub(crate) registers: u32,
+    pub(crate) shared_bytes: u64,
+}
+
+impl LoadedKernel {
+    /// Its place in the device's table; part of each launch's id.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Module path and name.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Where it is defined.
+    pub(crate) fn place(&self) -> (String, u32, u32) {
+        (self.desc.file.get().to_owned(), self.desc.line, self.desc.column)
+    }
+
+    pub(crate) fn desc(&self) -> &'static KernelDesc {
+        self.desc
+    }
+
+    /// The panic site with this number.
+    pub(crate) fn site(&self, number: u32) -> Option<&PanicSite> {
+        self.record?.sites.get(usize::try_from(number).ok()?)
+    }
+
+    /// Its code on the GPU, or `None` on the CPU executor.
+    pub(crate) fn gpu(&self) -> Option<&GpuCode> {
+        self.gpu.as_ref()
+    }
+
+    /// Whether the CPU executor must run its threads as coroutines. Where no build script looked, it may need them.
+    pub(crate) fn needs_coroutines(&self) -> bool {
+        self.record.is_none_or(|record| record.uses_barrier || record.uses_warp)
+    }
+
+    /// Bytes of shared memory that the kernel declares.
+    pub(crate) fn fixed_shared_bytes(&self) -> u64 {
+        match &self.gpu {
+            Some(code) => code.shared_bytes,
+            None => self.record.map_or(0, |record| record.shared_bytes),
+        }
+    }
+
+    fn load(number: u32, device: &Device, desc: &'static KernelDesc, instance: &str) -> Result<Self, ModuleError> {
+        let path = kernel_path(desc);
+        let key = KernelKey {
+            module_path: desc.module_path.get().to_owned(),
+            name: desc.name.get().to_owned(),
+            file: desc.file.get().to_owned(),
+            line: desc.line,
+            column: desc.column,
+            instance: instance.to_owned(),
+        };
+        let Some(parts) = device.parts() else {
+            // The executor runs the host's own code; the metadata only says how it may run it.
+            let record = Registry::get()?.find(&key);
+            return Ok(Self { number, path, desc, record, gpu: None });
+        };
+        let registry = Registry::get()?;
+        let record = registry.find(&key).ok_or_else(|| not_found(registry, &path, &key))?;
+        compare_params(&path, desc.params(), &record.params)?;
+        let gpu = load_code(device, parts, &path, record)?;
+        Ok(Self { number, path, desc, record: Some(record), gpu: Some(gpu) })
+    }
+}
+
+/// Module path and name of a kernel.
+pub(crate) fn kernel_path(desc: &KernelDesc) -> String {
+    format!("{}::{}", desc.module_path.get(), desc.name.get())
+}
+
+fn not_found(registry: &Registry, path: &str, key: &KernelKey) -> ModuleError {
+    let krate = key.module_path.split("::").next().unwrap_or_default().to_owned();
+    // A failed target is the likeliest reason where there is one. Cargo's target names have dashes, module paths have not.
+    let failure = registry
+        .failures()
+        .iter()
+        .find(|failure| failure.target.split_whitespace().last().is_some_and(|name| name.replace('-', "_") == krate))
+        .or_else(|| registry.failures().first());
+    match failure {
+        Some(failure) => ModuleError::BuildFailed {
+            kernel: path.to_owned(),
+            target: failure.target.clone(),
+            message: failure.message.clone(),
+        },
+        None => ModuleError::NotFound {
+            kernel: path.to_owned(),
+            krate,
+            instance: key.instance.clone(),
+            searched: registry.len(),
+        },
+    }
+}
+
+fn compare_params(path: &str, host: &[ParamDesc], device: &[ParamRecord]) -> Result<(), ModuleError> {
+    if host.len() != device.len() {
+        return Err(ModuleError::ParamCountMismatch {
+            kernel: path.to_owned(),
+            host: host.len(),
+            device: device.len(),
+        });
+    }
+    for (index, (host, device)) in host.iter().zip(device).enumerate() {
+        let host = ParamShape::from(host);
+        let device = ParamShape {
+            kind: device.kind,
+            size: device.size,
+            align: device.align,
+            extent_size: device.extent_size,
+            layout: device.layout,
+        };
+        if host != device {
+            return Err(ModuleError::ParamMismatch { kernel: path.to_owned(), index, host, device });
+        }
+    }
+    Ok(())
+}
+
+/// The newest PTX version that a driver for this CUDA version knows.
+fn newest_ptx(cuda: Version) -> Version {
+    let (major, minor) = match (cuda.major, cuda.minor) {
+        (..=11, minor) => (7, minor.min(8)),
+        (12, minor @ 0..=5) => (8, minor),
+        (12, 6) => (8, 5),
+        (12, minor) => (8, minor - 1),
+        (major, minor) => (major - 4, minor),
+    };
+    Version { major, minor }
+}
+
+/// The first CUDA version whose driver knows this PTX version.
+fn first_cuda(ptx: Version) -> Version {
+    let (major, minor) = match (ptx.major, ptx.minor) {
+        (..=7, minor) => (11, minor),
+        (8, minor @ 0..=5) => (12, minor),
+        (8, minor) => (12, minor + 1),
+        (major, minor) => (major + 4, minor),
+    };
+    Version { major, minor }
+}
+
+fn ptx_version(image: &Image) -> Version {
+    Version { major: image.ptx_version / 10, minor: image.ptx_version % 10 }
+}
+
+/// The image to load: the highest architecture up to the GPU's whose PTX the driver knows.
+fn choose_image<'a>(
+    path: &str,
+    images: &'a [Image],
+    architecture: u32,
+    device: &str,
+    driver: Version,
+) -> Result<&'a Image, ModuleError> {
+    let known = newest_ptx(driver);
+    let fitting = images.iter().filter(|image| image.architecture <= architecture);
+    let best = fitting.clone().filter(|image| ptx_version(image) <= known).max_by_key(|image| image.architecture);
+    if let Some(best) = best {
+        return Ok(best);
+    }
+    let Some(needed) = fitting.map(ptx_version).min() else {
+        let available: Vec<String> = images.iter().map(|image| format!("sm_{}", image.architecture)).collect();
+        return Err(ModuleError::NoImage {
+            kernel: path.to_owned(),
+            device: device.to_owned(),
+            architecture,
+            available: if available.is_empty() { "no architecture".to_owned() } else { available.join(", ") },
+        });
+    };
+    Err(ModuleError::DriverTooOld { kernel: path.to_owned(), driver, known, needed, remedy: first_cuda(needed) })
+}
+
+fn load_code(device: &Device, parts: &GpuParts, path: &str, record: &KernelRecord) -> Result<GpuCode, ModuleError> {
+    let driver = parts.gpu.driver().version();
+    let image = choose_image(path, &record.images, parts.capability.architecture(), device.name(), driver)?;
+    let text = CString::new(image.ptx.as_str()).map_err(|_| corrupt(path, "its PTX holds a zero byte"))?;
+    let entry = CString::new(record.entry.as_str()).map_err(|_| corrupt(path, "its entry's name holds a zero byte"))?;
+    prepare_limits(parts, path, record);
+    let rejected =
+        |source, log| ModuleError::Rejected { kernel: path.to_owned(), architecture: image.architecture, log, source };
+    let module = GpuModule::load(&parts.gpu, &text).map_err(|failure| {
+        if failure.source.code == code::UNSUPPORTED_PTX_VERSION {
+            let needed = ptx_version(image);
+            return ModuleError::DriverTooOld {
+                kernel: path.to_owned(),
+                driver,
+                known: newest_ptx(driver),
+                needed,
+                remedy: first_cuda(needed),
+            };
+        }
+        rejected(failure.source, failure.log)
+    })?;
+    let rejected = |source| rejected(source, String::new());
+    let function = Arc::new(module).function(&entry).map_err(rejected)?;
+    let shared_bytes = function.attribute(FunctionAttribute::SharedSizeBytes).map_err(rejected)?;
+    let max_threads = function.attribute(FunctionAttribute::MaxThreadsPerBlock).map_err(rejected)?;
+    let registers = function.attribute(FunctionAttribute::NumRegs).map_err(rejected)?;
+    let local_bytes = function.attribute(FunctionAttribute::LocalSizeBytes).map_err(rejected)?;
+    // Dynamic shared memory above 48 KiB must be asked for; asking once costs nothing where it is not used.
+    let room = device.limits().max_shared_bytes.saturating_sub(shared_bytes);
+    function.set_attribute(FunctionAttribute::MaxDynamicSharedSizeBytes, room).map_err(rejected)?;
+    tracing::debug!(
+        kernel = path,
+        architecture = image.architecture,
+        registers,
+        shared_bytes,
+        local_bytes,
+        max_threads,
+        "loaded"
+    );
+    Ok(GpuCode { function, max_threads, registers, shared_bytes: u64::from(shared_bytes) })
+}
+
+fn corrupt(path: &str, reason: &str) -> ModuleError {
+    ModuleError::Corrupt { reason: format!("kernel `{path}`: {reason}") }
+}
+
+/// Raises the device's stack and heap to what the kernel may need; never lowers what the user has set.
+fn prepare_limits(parts: &GpuParts, path: &str, record: &KernelRecord) {
+    let wanted = [
+        (record.unbounded_stack, Limit::StackSize, UNBOUNDED_STACK_BYTES),
+        (record.uses_heap, Limit::MallocHeapSize, HEAP_BYTES),
+    ];
+    for (_, limit, bytes) in wanted.into_iter().filter(|(needed, ..)| *needed) {
+        let raised =
+            parts.gpu.limit(limit).and_then(|now| if now < bytes { parts.gpu.set_limit(limit, bytes) } else { Ok(()) });
+        if let Err(error) = raised {
+            // The kernel runs with what there is, and reports when that is not enough.
+            tracing::warn!(kernel = path, ?limit, bytes, %error, "the limit could not be raised");
+        }
+    }
+}
+
+/// The kernels that a device has been asked for, each loaded once.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTable {
+    state: RwLock<TableState>,
+}
+
+#[derive(Debug, Default)]
+struct TableState {
+    by_place: HashMap<PlaceKey, Arc<LoadedKernel>, BuildHasherDefault<PlaceHasher>>,
+    by_number: Vec<Arc<LoadedKernel>>,
+}
+
+/// Addresses of a description and of an instance's name. Both are constants of the program, so equal addresses and
+/// lengths mean equal contents; the same kernel may have several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PlaceKey {
+    desc: usize,
+    instance: usize,
+    instance_len: usize,
+}
+
+/// Mixes a few machine words; the keys are addresses, so nobody chooses them to collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_usize(&mut self, word: usize) {
+        self.0 = (self.0.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+impl KernelTable {
+    /// The kernel, loaded at the first call.
+    pub(crate) fn get(
+        &self,
+        device: &Device,
+        desc: &'static KernelDesc,
+        instance: &'static str,
+    ) -> Result<Arc<LoadedKernel>, ModuleError> {
+        let key = PlaceKey {
+            desc: (&raw const *desc).addr(),
+            instance: instance.as_ptr().addr(),
+            instance_len: instance.len(),
+        };
+        if let Some(kernel) = self.state.read().unwrap_or_else(PoisonError::into_inner).by_place.get(&key) {
+            return Ok(Arc::clone(kernel));
+        }
+        // Loading under the lock, so that two threads do not both compile one kernel.
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let TableState { by_place, by_number } = &mut *state;
+        match by_place.entry(key) {
+            Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
+            Entry::Vacant(entry) => {
+                let number = u32::try_from(by_number.len()).expect("a program has less than 2^32 kernels");
+                let kernel = Arc::new(LoadedKernel::load(number, device, desc, instance)?);
+                by_number.push(Arc::clone(&kernel));
+                Ok(Arc::clone(entry.insert(kernel)))
+            }
+        }
+    }
+
+    /// The kernel with this number.
+    pub(crate) fn by_number(&self, number: u32) -> Option<Arc<LoadedKernel>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.by_number.get(usize::try_from(number).ok()?).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpsmith_device::abi::{KernelOptions, KernelParam, Value};
+
+    use super::*;
+
+    fn image(architecture: u32, ptx_version: u32) -> Image {
+        Image { architecture, ptx_version, ptx: String::new() }
+    }
+
+    const CUDA_12_4: Version = Version { major: 12, minor: 4 };
+    const CUDA_13_0: Version = Version { major: 13, minor: 0 };
+
+    #[test]
+    fn the_best_image_that_driver_and_gpu_take_is_chosen() {
+        let images = [image(75, 63), image(80, 70), image(90, 78), image(100, 86)];
+        let choose = |architecture, driver| {
+            choose_image("k", &images, architecture, "a GPU", driver).map(|image| image.architecture)
+        };
+        assert_eq!(choose(90, CUDA_13_0).unwrap(), 90);
+        assert_eq!(choose(89, CUDA_13_0).unwrap(), 80);
+        assert_eq!(choose(120, CUDA_13_0).unwrap(), 100);
+        assert_eq!(choose(120, CUDA_12_4).unwrap(), 90);
+        assert_eq!(choose(90, Version { major: 11, minor: 4 }).unwrap(), 80);
+    }
+
+    #[test]
+    fn an_old_gpu_or_driver_is_told_what_to_do() {
+        let images = [image(80, 86), image(90, 86)];
+        let old_gpu = choose_image("m::k", &images, 75, "Tesla T4", CUDA_13_0).unwrap_err().to_string();
+        assert!(old_gpu.contains("compiled for sm_80, sm_90; Tesla T4 is sm_75"), "{old_gpu}");
+        assert!(old_gpu.contains("WARPSMITH_ARCHITECTURES"), "{old_gpu}");
+        let old_driver = choose_image("m::k", &images, 90, "a GPU", CUDA_12_4).unwrap_err().to_string();
+        assert!(old_driver.contains("supports CUDA 12.4 (PTX up to 8.4)"), "{old_driver}");
+        assert!(old_driver.contains("8.6 at the least; update the NVIDIA driver to one for CUDA 12.7"), "{old_driver}");
+        let none = choose_image("m::k", &[], 90, "a GPU", CUDA_12_4).unwrap_err().to_string();
+        assert!(none.contains("no architecture"), "{none}");
+    }
+
+    #[test]
+    fn ptx_and_cuda_versions_go_together() {
+        // The PTX ISA's table of release notes.
+        let table = [
+            ((11, 4), (7, 4)),
+            ((11, 8), (7, 8)),
+            ((12, 0), (8, 0)),
+            ((12, 5), (8, 5)),
+            ((12, 6), (8, 5)),
+            ((12, 7), (8, 6)),
+            ((12, 8), (8, 7)),
+            ((12, 9), (8, 8)),
+            ((13, 0), (9, 0)),
+            ((13, 1), (9, 1)),
+        ];
+        for ((cuda_major, cuda_minor), (major, minor)) in table {
+            let cuda = Version { major: cuda_major, minor: cuda_minor };
+            assert_eq!(newest_ptx(cuda), Version { major, minor }, "{cuda}");
+            assert!(first_cuda(Version { major, minor }) <= cuda, "{cuda}");
+            assert_eq!(newest_ptx(first_cuda(Version { major, minor })), Version { major, minor }, "{cuda}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_differs_is_named_with_both_shapes() {
+        let host = [<Value<f32> as KernelParam>::DESC, <&'static [u32] as KernelParam>::DESC];
+        let record = |desc: &ParamDesc| ParamRecord {
+            kind: desc.kind as u32,
+            align: desc.align,
+            size: desc.size,
+            extent_size: desc.extent_size,
+            layout: desc.layout,
+        };
+        let same: Vec<ParamRecord> = host.iter().map(record).collect();
+        assert!(compare_params("m::k", &host, &same).is_ok());
+        let mut other = same.clone();
+        other[1].size = 8;
+        let message = compare_params("m::k", &host, &other).unwrap_err().to_string();
+        assert!(message.contains("parameter 1 of kernel `m::k`"), "{message}");
+        assert!(message.contains("elements of 4 bytes") && message.contains("elements of 8 bytes"), "{message}");
+        let mut layout = same.clone();
+        layout[0].layout ^= 1;
+        assert!(matches!(compare_params("m::k", &host, &layout), Err(ModuleError::ParamMismatch { index: 0, .. })));
+        assert!(matches!(compare_params("m::k", &host, &same[..1]), Err(ModuleError::ParamCountMismatch { .. })));
+    }
+
+    #[test]
+    fn a_missing_kernel_names_the_crate_that_needs_a_build_script() {
+        let key =
+            KernelKey { module_path: "my_crate::image".to_owned(), name: "blur".to_owned(), ..KernelKey::default() };
+        let message = not_found(&Registry::default(), "my_crate::image::blur", &key).to_string();
+        assert!(message.contains("`my_crate`") && message.contains("warpsmith_build::compile()"), "{message}");
+    }
+
+    #[test]
+    fn a_kernel_is_loaded_once() {
+        static DESC: KernelDesc = KernelDesc::new("k", "m", file!(), line!(), column!(), KernelOptions::NONE, &[]);
+        let (table, device) = (KernelTable::default(), Device::cpu());
+        let first = table.get(&device, &DESC, "f32").unwrap();
+        let again = table.get(&device, &DESC, "f32").unwrap();
+        let other = table.get(&device, &DESC, "f64").unwrap();
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(table.by_number(other.number()).unwrap().path(), "m::k");
+        assert!(table.by_number(2).is_none());
+        assert!(first.needs_coroutines());
+    }
+}

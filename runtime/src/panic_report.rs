@@ -1,0 +1,295 @@
+//! The record that a panicking kernel leaves for the host, with the pool of page-locked memory that records live in.
+
+use std::mem::{offset_of, size_of};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpsmith_build::bundle::{PanicSite, ValueFormat};
+use warpsmith_device::Dim3;
+
+use crate::driver::{Gpu, GpuEvent, GpuStream, PinnedMemory};
+use crate::error::{DriverError, KernelPanic};
+use crate::module::LoadedKernel;
+
+/// What a kernel's panic path writes; the lowering knows these offsets.
+///
+/// The first thread to panic claims the record by a compare-and-swap of `claimed`, fills it, sets `done` and exits.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct PanicRecord {
+    claimed: u32,
+    site: u32,
+    launch: u64,
+    block: [u32; 3],
+    thread: [u32; 3],
+    location: u64,
+    values: [u64; 4],
+    done: u32,
+}
+
+const _: () = {
+    assert!(offset_of!(PanicRecord, site) == 4 && offset_of!(PanicRecord, launch) == 8);
+    assert!(offset_of!(PanicRecord, block) == 16 && offset_of!(PanicRecord, thread) == 28);
+    assert!(offset_of!(PanicRecord, location) == 40 && offset_of!(PanicRecord, values) == 48);
+    assert!(offset_of!(PanicRecord, done) == 80 && size_of::<PanicRecord>() <= RECORD_BYTES);
+};
+
+/// Bytes set aside for a record: a cache line of the GPU.
+const RECORD_BYTES: usize = 128;
+/// Records in one allocation.
+const RECORDS_PER_PAGE: usize = 32;
+
+/// Page-locked memory for the records of a GPU's streams.
+#[derive(Debug)]
+pub(crate) struct RecordPool {
+    gpu: Arc<Gpu>,
+    state: Mutex<PoolState>,
+}
+
+#[derive(Debug, Default)]
+struct PoolState {
+    pages: Vec<PinnedMemory>,
+    free: Vec<(usize, usize)>,
+    /// Records of dropped streams whose work was not done; each is free once its event has passed.
+    resting: Vec<(GpuEvent, usize, usize)>,
+}
+
+impl RecordPool {
+    pub(crate) fn new(gpu: Arc<Gpu>) -> Self {
+        Self { gpu, state: Mutex::new(PoolState::default()) }
+    }
+
+    /// A cleared record for a stream.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<RecordSlot, DriverError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.collect();
+        if state.free.is_empty() {
+            let page = PinnedMemory::new(&self.gpu, RECORD_BYTES * RECORDS_PER_PAGE)?;
+            let number = state.pages.len();
+            state.pages.push(page);
+            state.free.extend((0..RECORDS_PER_PAGE).rev().map(|slot| (number, slot)));
+        }
+        let (page, slot) = state.free.pop().expect("a page of free records was just added");
+        let offset = slot * RECORD_BYTES;
+        // SAFETY: the offset is inside the page.
+        let host = unsafe { state.pages[page].host().add(offset) }.cast::<PanicRecord>();
+        let device = state.pages[page].device() + offset as u64;
+        let record = RecordSlot { pool: Arc::clone(self), page, slot, host, device };
+        record.clear();
+        Ok(record)
+    }
+}
+
+impl PoolState {
+    fn collect(&mut self) {
+        let mut index = 0;
+        while index < self.resting.len() {
+            if self.resting[index].0.is_done().unwrap_or(false) {
+                let (_, page, slot) = self.resting.swap_remove(index);
+                self.free.push((page, slot));
+            } else {
+                index += 1;
+            }
+        }
+    }
+}
+
+/// A stream's own record.
+#[derive(Debug)]
+pub(crate) struct RecordSlot {
+    pool: Arc<RecordPool>,
+    page: usize,
+    slot: usize,
+    host: NonNull<PanicRecord>, // Invariant: inside a page of `pool`, given to nobody else.
+    device: u64,
+}
+
+// SAFETY: the record is read and written as volatile memory that a GPU shares; no thread owns it.
+unsafe impl Send for RecordSlot {}
+// SAFETY: as above.
+unsafe impl Sync for RecordSlot {}
+
+impl RecordSlot {
+    /// Where kernels find it.
+    #[inline]
+    pub(crate) fn device_address(&self) -> u64 {
+        self.device
+    }
+
+    /// Whether a kernel has panicked since the record was cleared: one load, no call of the driver.
+    #[inline]
+    pub(crate) fn is_claimed(&self) -> bool {
+        // SAFETY: the record is inside its page; the GPU may write it meanwhile, hence volatile.
+        unsafe { (&raw const (*self.host.as_ptr()).claimed).read_volatile() != 0 }
+    }
+
+    fn read(&self) -> PanicRecord {
+        // SAFETY: as above.
+        unsafe { self.host.as_ptr().read_volatile() }
+    }
+
+    fn clear(&self) {
+        let record = self.host.as_ptr();
+        // SAFETY: as above. `claimed` goes last: until then no kernel writes here.
+        unsafe {
+            record.write_volatile(PanicRecord { claimed: 1, ..PanicRecord::default() });
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            (&raw mut (*record).claimed).write_volatile(0);
+        }
+    }
+
+    /// The panic in the record, if there is one, and clears it. The stream's work is done when this is called.
+    pub(crate) fn take_panic(&self, find: impl FnOnce(u64) -> Option<Arc<LoadedKernel>>) -> Option<Box<KernelPanic>> {
+        if !self.is_claimed() {
+            return None;
+        }
+        let record = self.read();
+        if record.done == 0 {
+            // Another launch is writing it right now; it is reported once that is done.
+            return None;
+        }
+        let kernel = find(record.launch);
+        let panic = report(&self.pool.gpu, &record, kernel.as_deref());
+        self.clear();
+        Some(Box::new(panic))
+    }
+
+    /// Gives the record back after the stream's work that is under way.
+    pub(crate) fn give_back(&self, stream: &GpuStream) {
+        let resting = match stream.is_done() {
+            Ok(true) => None,
+            _ => {
+                let event = GpuEvent::new(&self.pool.gpu, false);
+                match event.and_then(|event| event.record(stream).map(|()| event)) {
+                    Ok(event) => Some(event),
+                    // Without an event nobody knows when the record is free, so it is never used again.
+                    Err(_) => return,
+                }
+            }
+        };
+        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match resting {
+            None => state.free.push((self.page, self.slot)),
+            Some(event) => state.resting.push((event, self.page, self.slot)),
+        }
+    }
+}
+
+/// Makes the report from a record.
+fn report(gpu: &Gpu, record: &PanicRecord, kernel: Option<&LoadedKernel>) -> KernelPanic {
+    let site = kernel.and_then(|kernel| kernel.site(record.site));
+    let message = match site {
+        Some(site) => format_message(site, &record.values),
+        None => format!("explicit panic (site {}, of which this program knows no message)", record.site),
+    };
+    let (file, line, column) = read_location(gpu, record.location)
+        .or_else(|| kernel.map(LoadedKernel::place))
+        .unwrap_or_else(|| ("<unknown>".to_owned(), 0, 0));
+    let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
+    KernelPanic {
+        kernel: kernel.map_or_else(|| "<unknown>".to_owned(), |kernel| kernel.path().to_owned()),
+        message,
+        file,
+        line,
+        column,
+        block: dim(record.block),
+        thread: dim(record.thread),
+    }
+}
+
+/// `core::panic::Location` as the device has it: the file's address and length, line and column.
+fn read_location(gpu: &Gpu, address: u64) -> Option<(String, u32, u32)> {
+    const LONGEST_PATH: u64 = 4096;
+    if address == 0 {
+        return None;
+    }
+    let mut bytes = [0u8; 24];
+    // SAFETY: the kernel wrote the address of one of its constants, which stays while its module is loaded.
+    unsafe { gpu.read(address, &mut bytes) }.ok()?;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let (file, mut len) = (word(0), word(8));
+    // `Location` counts a closing NUL byte in some releases; it is cut off below.
+    if len > LONGEST_PATH {
+        return None;
+    }
+    let mut text = vec![0u8; usize::try_from(len).ok()?];
+    // SAFETY: as above: the string that the location points to is a constant too.
+    unsafe { gpu.read(file, &mut text) }.ok()?;
+    if text.last() == Some(&0) {
+        len -= 1;
+        text.truncate(usize::try_from(len).ok()?);
+    }
+    Some((String::from_utf8_lossy(&text).into_owned(), half(16), half(20)))
+}
+
+/// The panic's message: constant pieces with the recorded values between them.
+fn format_message(site: &PanicSite, values: &[u64; 4]) -> String {
+    let mut message = String::new();
+    for (index, piece) in site.pieces.iter().enumerate() {
+        message.push_str(piece);
+        if let Some(&format) = site.values.get(index) {
+            match values.get(index) {
+                Some(&bits) => message.push_str(&format_value(format, bits)),
+                None => message.push('_'),
+            }
+        }
+    }
+    message
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the record keeps every value as 64 bits")]
+fn format_value(format: ValueFormat, bits: u64) -> String {
+    match format {
+        ValueFormat::Unsigned => bits.to_string(),
+        ValueFormat::Signed => bits.cast_signed().to_string(),
+        ValueFormat::F32 => f32::from_bits(bits as u32).to_string(),
+        ValueFormat::F64 => f64::from_bits(bits).to_string(),
+        ValueFormat::Bool => (bits & 1 != 0).to_string(),
+        ValueFormat::Char => char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER).to_string(),
+        ValueFormat::Opaque => "_".to_owned(),
+        ValueFormat::F32Debug => format!("{:?}", f32::from_bits(bits as u32)),
+        ValueFormat::F64Debug => format!("{:?}", f64::from_bits(bits)),
+        ValueFormat::CharDebug => format!("{:?}", char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
+        ValueFormat::LowerHex => format!("{bits:x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(pieces: &[&str], formats: &[ValueFormat], values: [u64; 4]) -> String {
+        let pieces = pieces.iter().map(|&piece| piece.to_owned()).collect();
+        format_message(&PanicSite { pieces, values: formats.to_vec() }, &values)
+    }
+
+    #[test]
+    fn messages_read_as_rust_prints_them() {
+        use ValueFormat::{Bool, Char, CharDebug, F32, F32Debug, F64, F64Debug, LowerHex, Opaque, Signed, Unsigned};
+        assert_eq!(message(&["attempt to divide by zero"], &[], [0; 4]), "attempt to divide by zero");
+        let bounds = ["index out of bounds: the len is ", " but the index is ", ""];
+        assert_eq!(
+            message(&bounds, &[Unsigned, Unsigned], [3, u64::MAX, 0, 0]),
+            format!("index out of bounds: the len is 3 but the index is {}", u64::MAX)
+        );
+        assert_eq!(message(&["", ""], &[Signed], [(-5i64).cast_unsigned(), 0, 0, 0]), "-5");
+        for value in [1.0f32, -0.0, f32::NAN, f32::INFINITY, 1e-7] {
+            let bits = u64::from(value.to_bits());
+            assert_eq!(message(&["", " ", ""], &[F32, F32Debug], [bits, bits, 0, 0]), format!("{value} {value:?}"));
+        }
+        for value in [1.0f64, 1e300, -2.5] {
+            let bits = value.to_bits();
+            assert_eq!(message(&["", " ", ""], &[F64, F64Debug], [bits, bits, 0, 0]), format!("{value} {value:?}"));
+        }
+        let values = [1, u64::from('é'), u64::from('\n'), 255];
+        assert_eq!(message(&["", " ", " ", " ", ""], &[Bool, Char, CharDebug, LowerHex], values), "true é '\\n' ff");
+        assert_eq!(message(&["got ", ""], &[Opaque], [7, 0, 0, 0]), "got _");
+    }
+
+    #[test]
+    fn more_values_than_a_record_holds_print_as_unknown() {
+        let pieces = ["", ",", ",", ",", ",", "!"];
+        assert_eq!(message(&pieces, &[ValueFormat::Unsigned; 5], [1, 2, 3, 4]), "1,2,3,4,_!");
+    }
+}

@@ -1,0 +1,401 @@
+//! The stream: work that a device does in order, beside the work of other streams.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytemuck::Zeroable;
+use cudarc::driver::CudaStream;
+use warpsmith_device::abi::{DeviceElement, KernelValue};
+
+use crate::device::{Device, cudarc_error};
+use crate::driver::{GpuEvent, GpuStream};
+use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamError};
+use crate::event::Event;
+use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
+use crate::module::LoadedKernel;
+use crate::panic_report::RecordSlot;
+
+/// A queue of work on a device: launches and copies run in the order in which they are given.
+///
+/// A `Stream` is a handle: clones are the same stream. Work on different streams overlaps, except that a buffer used on
+/// one stream and then on another is waited for: buffers keep track of their uses.
+///
+/// On a GPU, launches return before the work is done. A failure of it, a panic of a kernel above all, comes back from the
+/// next [`synchronize`](Self::synchronize) of this stream or copy to the host on it. The CPU executor does its work at
+/// once, and reports panics at the same places.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+    /// Shared by all handles of the stream and by nothing else: without it, no more work comes.
+    _handle: Arc<()>,
+}
+
+pub(crate) struct StreamInner {
+    id: u64,
+    queue: Queue,
+    recent: RecentKernels,
+    handles: Weak<()>,
+    // After `queue`, whose drop still needs the device.
+    device: Device,
+}
+
+enum Queue {
+    Cpu(Mutex<Option<Box<KernelPanic>>>),
+    Gpu(GpuQueue),
+}
+
+/// What a stream has when its device is a GPU.
+pub(crate) struct GpuQueue {
+    pub(crate) stream: GpuStream,
+    pub(crate) record: RecordSlot,
+    /// Used again for every crossing: a wait keeps the point at which the event was last recorded before it.
+    crossing: OnceLock<GpuEvent>,
+    launches: AtomicU64,
+    /// Held from recording `crossing` to the wait for it.
+    crossing_lock: Mutex<()>,
+}
+
+/// A launch's id: the kernel's number above, a count below.
+const COUNT_BITS: u32 = 40;
+
+/// The kernels last launched on a stream, newest first, without repeats in a row.
+#[derive(Debug, Default)]
+struct RecentKernels {
+    newest: AtomicU64,
+    older: Mutex<[u64; RecentKernels::KEPT]>,
+}
+
+impl RecentKernels {
+    const KEPT: usize = 3;
+
+    #[inline]
+    fn push(&self, kernel: &LoadedKernel) {
+        let entry = u64::from(kernel.number()) + 1;
+        let newest = self.newest.load(Ordering::Relaxed);
+        if newest != entry {
+            let mut older = self.older.lock().unwrap_or_else(PoisonError::into_inner);
+            older.rotate_right(1);
+            older[0] = newest;
+            self.newest.store(entry, Ordering::Relaxed);
+        }
+    }
+
+    fn names(&self, device: &Device) -> Vec<String> {
+        let older = *self.older.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = vec![self.newest.load(Ordering::Relaxed)];
+        entries.extend(older);
+        let mut names = Vec::new();
+        for entry in entries.into_iter().filter(|&entry| entry != 0) {
+            let number = u32::try_from(entry - 1).unwrap_or(u32::MAX);
+            if let Some(kernel) = device.kernels().by_number(number)
+                && !names.iter().any(|name| name == kernel.path())
+            {
+                names.push(kernel.path().to_owned());
+            }
+        }
+        names
+    }
+}
+
+impl Stream {
+    /// A new stream of the device.
+    pub(crate) fn new(device: &Device) -> Result<Self> {
+        match device.parts() {
+            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)))),
+            Some(parts) => {
+                let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
+                    operation: "making a stream",
+                    source: cudarc_error("cuStreamCreate", source),
+                })?;
+                Self::on_gpu(device, stream)
+            }
+        }
+    }
+
+    /// Runs this crate's work on a stream that code on cudarc already has, in order with that code's own work on it.
+    ///
+    /// Buffers know only the uses that go through this crate: order other uses yourself, on the same stream or by events.
+    ///
+    /// # Errors
+    /// [`DeviceError`] or [`StreamError`] when the driver does not answer.
+    pub fn from_cuda_stream(stream: &Arc<CudaStream>) -> Result<Self> {
+        let device = Device::from_cuda_context(stream.context())?;
+        Self::on_gpu(&device, Arc::clone(stream))
+    }
+
+    fn on_gpu(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
+        let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
+        let record = parts.records.take().map_err(|source| StreamError::Driver {
+            operation: "setting page-locked memory aside for panics",
+            source,
+        })?;
+        let queue = GpuQueue {
+            stream: GpuStream::new(Arc::clone(&parts.gpu), stream),
+            record,
+            crossing: OnceLock::new(),
+            launches: AtomicU64::new(0),
+            crossing_lock: Mutex::new(()),
+        };
+        Ok(Self::from_queue(device, Queue::Gpu(queue)))
+    }
+
+    fn from_queue(device: &Device, queue: Queue) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let recent = RecentKernels::default();
+        let handle = Arc::new(());
+        let inner = StreamInner { id, queue, recent, handles: Arc::downgrade(&handle), device: device.clone() };
+        Self { inner: Arc::new(inner), _handle: handle }
+    }
+
+    /// The device that does the work.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// cudarc's stream, for code that uses cudarc beside this crate; `None` on the CPU executor.
+    #[must_use]
+    pub fn cuda_stream(&self) -> Option<&Arc<CudaStream>> {
+        self.inner.gpu().map(|queue| queue.stream.cuda())
+    }
+
+    /// A buffer with these elements.
+    ///
+    /// # Errors
+    /// [`MemoryError`](crate::MemoryError) when there is not that much memory.
+    pub fn to_device<T: KernelValue>(&self, elements: &[T]) -> Result<DeviceBuffer<T>> {
+        DeviceBuffer::from_host(self, elements)
+    }
+
+    /// The elements of a buffer or of a part of one, once the stream's work is done.
+    ///
+    /// # Errors
+    /// [`KernelPanic`] when a kernel on this stream has panicked, [`StreamError`] when earlier work failed.
+    pub fn to_host<'a, T: DeviceElement>(&self, buffer: impl Into<DeviceSlice<'a, T>>) -> Result<Vec<T>> {
+        buffer.into().to_host(self)
+    }
+
+    /// A buffer of `len` elements, all of whose bytes are zero.
+    ///
+    /// # Errors
+    /// [`MemoryError`](crate::MemoryError) when there is not that much memory.
+    pub fn zeros<T: DeviceElement + Zeroable>(&self, len: usize) -> Result<DeviceBuffer<T>> {
+        DeviceBuffer::zeros(self, len)
+    }
+
+    /// A buffer of `len` copies of a value.
+    ///
+    /// # Errors
+    /// [`MemoryError`](crate::MemoryError) when there is not that much memory.
+    pub fn filled<T: KernelValue>(&self, value: T, len: usize) -> Result<DeviceBuffer<T>> {
+        DeviceBuffer::filled(self, value, len)
+    }
+
+    /// A buffer of `len` elements that hold nothing yet, for a kernel that takes `GridSliceMut<MaybeUninit<T>>`.
+    ///
+    /// # Errors
+    /// [`MemoryError`](crate::MemoryError) when there is not that much memory.
+    pub fn uninit<T: KernelValue>(&self, len: usize) -> Result<DeviceBuffer<MaybeUninit<T>>> {
+        DeviceBuffer::uninit(self, len)
+    }
+
+    /// Waits until all work of the stream is done.
+    ///
+    /// # Errors
+    /// [`KernelPanic`] for the first panic of a kernel since the last report, with the stream usable afterwards;
+    /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says.
+    pub fn synchronize(&self) -> Result<()> {
+        if let Queue::Gpu(queue) = &self.inner.queue {
+            queue.stream.synchronize().map_err(|source| self.work_failed(source))?;
+        }
+        self.report()
+    }
+
+    /// As [`synchronize`](Self::synchronize), but gives up after `limit`. The work goes on then.
+    ///
+    /// # Errors
+    /// [`StreamError::Timeout`] with the kernels last launched, and as [`synchronize`](Self::synchronize).
+    pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
+        if let Queue::Gpu(queue) = &self.inner.queue {
+            let start = Instant::now();
+            let mut pause = Duration::from_micros(1);
+            while !queue.stream.is_done().map_err(|source| self.work_failed(source))? {
+                let waited = start.elapsed();
+                if waited >= limit {
+                    return Err(StreamError::Timeout { waited, kernels: self.recent_kernels() }.into());
+                }
+                std::thread::sleep(pause.min(limit - waited));
+                pause = (pause * 2).min(Duration::from_millis(2));
+            }
+        }
+        self.report()
+    }
+
+    /// Whether all work of the stream is done. Does not report panics.
+    ///
+    /// # Errors
+    /// [`StreamError`] when work failed.
+    pub fn is_done(&self) -> Result<bool> {
+        match &self.inner.queue {
+            Queue::Cpu(_) => Ok(true),
+            Queue::Gpu(queue) => queue.stream.is_done().map_err(|source| self.work_failed(source)),
+        }
+    }
+
+    /// An event that marks this point of the stream.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the driver refuses.
+    pub fn record(&self) -> Result<Event> {
+        let event = Event::new(self.device())?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// Lets later work of this stream wait until the point that `event` marks is passed.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the driver refuses, [`DeviceError`] when the event is of another kind of device.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        event.wait_on(self)
+    }
+
+    /// Reports what has been noticed: a kernel's panic, or a failure of a `drop`. The stream's work is done.
+    pub(crate) fn report(&self) -> Result<()> {
+        if let Some(panic) = self.inner.take_panic() {
+            return Err(Error::KernelPanic(panic));
+        }
+        self.inner.device.take_deferred()
+    }
+
+    /// Keeps the first panic of the CPU executor until it is reported.
+    pub(crate) fn note_panic(&self, panic: Box<KernelPanic>) {
+        if let Queue::Cpu(pending) = &self.inner.queue {
+            pending.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        }
+    }
+
+    pub(crate) fn note_launch(&self, kernel: &LoadedKernel) {
+        self.inner.recent.push(kernel);
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<StreamInner> {
+        &self.inner
+    }
+
+    pub(crate) fn gpu(&self) -> Option<&GpuQueue> {
+        self.inner.gpu()
+    }
+
+    fn recent_kernels(&self) -> Vec<String> {
+        self.inner.recent.names(&self.inner.device)
+    }
+
+    #[cold]
+    pub(crate) fn work_failed(&self, source: DriverError) -> Error {
+        StreamError::Failed { kernels: self.recent_kernels(), source }.into()
+    }
+
+    /// Checks that a buffer's storage is on this stream's device.
+    pub(crate) fn check_device(&self, storage: &Storage) -> Result<(), crate::error::MemoryError> {
+        if storage.device().is_same(self.device()) {
+            return Ok(());
+        }
+        Err(crate::error::MemoryError::OtherDevice {
+            buffer: storage.device().to_string(),
+            stream: self.device().to_string(),
+        })
+    }
+}
+
+impl GpuQueue {
+    /// The id of the next launch.
+    #[inline]
+    pub(crate) fn next_launch(&self, kernel: &LoadedKernel) -> u64 {
+        let count = self.launches.fetch_add(1, Ordering::Relaxed);
+        (u64::from(kernel.number()) << COUNT_BITS) | (count & ((1 << COUNT_BITS) - 1))
+    }
+}
+
+impl StreamInner {
+    /// Distinguishes streams; never given twice.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn gpu(&self) -> Option<&GpuQueue> {
+        match &self.queue {
+            Queue::Cpu(_) => None,
+            Queue::Gpu(queue) => Some(queue),
+        }
+    }
+
+    /// Lets later work of this stream wait for all that `other` has been given so far.
+    pub(crate) fn wait_for(&self, other: &Self) -> Result<(), DriverError> {
+        let (Queue::Gpu(own), Queue::Gpu(other)) = (&self.queue, &other.queue) else { return Ok(()) };
+        let event = match other.crossing.get() {
+            Some(event) => event,
+            None => {
+                let event = GpuEvent::new(other.stream.gpu(), false)?;
+                other.crossing.get_or_init(|| event)
+            }
+        };
+        let _held = other.crossing_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        event.record(&other.stream)?;
+        own.stream.wait(event)
+    }
+
+    /// Whether all work is done and no more can come.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.handles.strong_count() == 0
+            && match &self.queue {
+                Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).is_none(),
+                Queue::Gpu(queue) => !queue.record.is_claimed() && queue.stream.is_done().unwrap_or(false),
+            }
+    }
+
+    /// The first panic since the last report. The work that may have panicked is done.
+    pub(crate) fn take_panic(&self) -> Option<Box<KernelPanic>> {
+        match &self.queue {
+            Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            Queue::Gpu(queue) => queue.record.take_panic(|launch| {
+                let number = u32::try_from(launch >> COUNT_BITS).ok()?;
+                self.device.kernels().by_number(number)
+            }),
+        }
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        let done = match &self.queue {
+            Queue::Cpu(_) => true,
+            Queue::Gpu(queue) => queue.stream.is_done().unwrap_or(false),
+        };
+        // A panic that nobody has asked for is not lost: the device's next synchronise reports it.
+        if done && let Some(panic) = self.take_panic() {
+            self.device.defer(Error::KernelPanic(panic));
+        }
+        if let Queue::Gpu(queue) = &self.queue {
+            queue.record.give_back(&queue.stream);
+        }
+    }
+}
+
+impl fmt::Debug for StreamInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
