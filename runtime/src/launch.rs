@@ -20,6 +20,9 @@ use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
 use crate::stream::Stream;
 
+/// Lists the addresses of an entry's arguments, in order.
+type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
+
 /// One launch, from its shape to its start; used by the code that `#[kernel]` writes.
 #[doc(hidden)]
 pub struct Launch<'a> {
@@ -74,11 +77,7 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// [`LaunchError`] when the driver refuses.
     #[inline]
-    pub fn run(
-        self,
-        arguments: &dyn Fn(&mut dyn FnMut(*const u8)),
-        body: &(dyn for<'s> Fn(&'s Scope) + Sync),
-    ) -> Result<()> {
+    pub fn run(self, arguments: &Arguments<'_>, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
         if self.config.is_empty() {
             return Ok(());
         }
@@ -89,7 +88,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    fn run_on_gpu(&self, arguments: &dyn Fn(&mut dyn FnMut(*const u8))) -> Result<()> {
+    fn run_on_gpu(&self, arguments: &Arguments<'_>) -> Result<()> {
         let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel.gpu()) else {
             unreachable!("a kernel loaded for a GPU's stream has code for it");
         };

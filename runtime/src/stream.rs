@@ -183,8 +183,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`MemoryError`](crate::MemoryError) when there is not that much memory.
-    pub fn zeros<T: DeviceElement + Zeroable>(&self, len: usize) -> Result<DeviceBuffer<T>> {
-        DeviceBuffer::zeros(self, len)
+    pub fn zeroed<T: DeviceElement + Zeroable>(&self, len: usize) -> Result<DeviceBuffer<T>> {
+        DeviceBuffer::zeroed(self, len)
     }
 
     /// A buffer of `len` copies of a value.

@@ -9,7 +9,7 @@ use common::devices;
 fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
     let i = global_idx();
     if let Some(y) = y.get_mut(&i) {
-        *y = a * x[i.get()] + *y;
+        *y += a * x[i.get()];
     }
 }
 

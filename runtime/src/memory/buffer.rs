@@ -62,11 +62,11 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         Ok(buffer)
     }
 
-    /// A buffer whose bytes are all zero; [`Stream::zeros`].
+    /// A buffer whose bytes are all zero; [`Stream::zeroed`].
     ///
     /// # Errors
     /// [`MemoryError`] when there is not that much memory.
-    pub fn zeros(stream: &Stream, len: usize) -> Result<Self>
+    pub fn zeroed(stream: &Stream, len: usize) -> Result<Self>
     where
         T: Zeroable,
     {

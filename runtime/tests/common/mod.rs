@@ -3,14 +3,14 @@
 use warpsmith::{Device, DeviceError, Error};
 
 /// The CPU executor and, where there is one, the first GPU. `WARPSMITH_REQUIRE_GPU=1` makes its absence a failure.
-pub fn devices() -> Vec<Device> {
+pub(crate) fn devices() -> Vec<Device> {
     let mut devices = vec![Device::cpu()];
     devices.extend(gpu());
     devices
 }
 
 /// The first GPU; without one the test says that this half of it is skipped.
-pub fn gpu() -> Option<Device> {
+pub(crate) fn gpu() -> Option<Device> {
     match Device::gpu(0) {
         Ok(device) => Some(device),
         Err(Error::Device(reason @ (DeviceError::NoDriver { .. } | DeviceError::NoGpu { .. }))) => {
