@@ -61,8 +61,8 @@ pub(crate) fn shared<T, Key>(site: &'static SharedSite) -> *mut T {
     __warpsmith_shared(
         core::any::type_name::<Key>().as_ptr(),
         core::any::type_name::<Key>().len(),
-        size_of::<T>(),
-        align_of::<T>(),
+        const { size_of::<T>() },
+        const { align_of::<T>() },
         site,
     )
     .cast()
