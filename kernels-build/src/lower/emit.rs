@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
 use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, PANIC, REALLOCATE, TRIPLE};
-use super::{dump, link, workarounds};
+use super::{dump, link, statics, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
@@ -55,6 +55,7 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
     if entry.options.unchecked != 0 {
         drop_index_checks(&module, sites);
     }
+    statics::break_rings(&context, &module, &entry.symbol)?;
     build_entry(&context, &module, entry)?;
     let lowest = machine(job.architectures.iter().copied().min().unwrap_or(75))?;
     float_flags(&module, entry);

@@ -3,7 +3,6 @@
 use super::device_memory::place_shared;
 use super::entries::{Entry, fits};
 use super::names::SPECIAL_REGISTER;
-use super::statics;
 use crate::llvm::{Context, FUNCTION, Module, Value, opcode};
 
 /// Prepares the module for optimisation.
@@ -17,7 +16,6 @@ pub(super) fn prepare(context: &Context, module: &Module, entries: &[Entry]) -> 
     }
     special_registers(module);
     place_shared(context, module)?;
-    statics::break_rings(context, module, entries)?;
     let convergent = context.enum_attribute("convergent", 0);
     let no_unwind = context.enum_attribute("nounwind", 0);
     for function in module.functions() {

@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 
 use super::constants::address;
-use super::entries::Entry;
 use crate::llvm::{Context, Module, Value, kind};
 
-/// Cuts every ring of statics that the kernels reach.
+/// Cuts every ring of statics in a kernel's module.
 ///
 /// # Errors
 /// A ring through a constant whose form rustc does not write.
-pub(super) fn break_rings(context: &Context, module: &Module, entries: &[Entry]) -> Result<(), String> {
+pub(super) fn break_rings(context: &Context, module: &Module, entry: &str) -> Result<(), String> {
     let mut cut: Vec<(Value, u64, Value, u64)> = Vec::new();
     while let Some((from, to)) = ring(module) {
         let initializer = from.initializer().ok_or("a static in a ring has no value")?;
@@ -24,15 +23,13 @@ pub(super) fn break_rings(context: &Context, module: &Module, entries: &[Entry])
     if cut.is_empty() {
         return Ok(());
     }
-    for entry in entries {
-        let Some(function) = module.function(&entry.symbol) else { continue };
-        let builder = context.builder();
-        builder.before(function.blocks()[0].first());
-        for (from, offset, to, into) in &cut {
-            let place = builder.offset(context, *from, context.int(64).int_value(*offset));
-            let target = builder.offset(context, *to, context.int(64).int_value(*into));
-            builder.store(target, place);
-        }
+    let function = module.function(entry).ok_or("the entry vanished")?;
+    let builder = context.builder();
+    builder.before(function.blocks()[0].first());
+    for (from, offset, to, into) in &cut {
+        let place = builder.offset(context, *from, context.int(64).int_value(*offset));
+        let target = builder.offset(context, *to, context.int(64).int_value(*into));
+        builder.store(target, place);
     }
     Ok(())
 }
