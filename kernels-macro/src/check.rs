@@ -2,8 +2,12 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, FnArg, GenericArgument, Lit, PathArguments, ReturnType, Type, TypeReference};
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Lit, PathArguments, ReturnType, Token, Type,
+    TypeParamBound, TypeReference,
+};
 
 use crate::parse::{KernelFn, KernelOption, Param, ParamKind, grid_slice, last_segment, peel, type_arguments};
 
@@ -69,15 +73,21 @@ pub(crate) fn kernel(kernel: &KernelFn, problems: &mut Problems) {
     options(kernel, problems);
 }
 
+/// Whether another `#[kernel]` stands below this one.
+pub(crate) fn is_marked_twice(kernel: &KernelFn) -> bool {
+    kernel.attrs.iter().any(is_kernel)
+}
+
+fn is_kernel(attr: &Attribute) -> bool {
+    attr.path().segments.last().is_some_and(|segment| segment.ident == "kernel")
+}
+
 fn attributes(kernel: &KernelFn, problems: &mut Problems) {
     for attr in &kernel.attrs {
-        let path = attr.path();
-        if path.segments.last().is_some_and(|segment| segment.ident == "kernel") {
-            problems.at(
-                attr,
-                "`#[kernel]` stands here twice; give all options in one: `#[kernel(option, option = value)]`",
-            );
-        } else if path.is_ident("target_feature") {
+        if is_kernel(attr) {
+            problems
+                .at(attr, "`#[kernel]` stands here twice; give all options in one: `#[kernel(contract, block = 256)]`");
+        } else if attr.path().is_ident("target_feature") {
             problems.at(attr, "`#[target_feature]` is about a CPU, a kernel also runs on a GPU; remove it");
         }
     }
@@ -157,7 +167,7 @@ fn shared(reference: &TypeReference, problems: &mut Problems) {
     if reference.mutability.is_some() {
         let (what, remedy) = match elem {
             Type::Slice(slice) => {
-                let elem = slice.elem.to_token_stream();
+                let elem = written(&slice.elem);
                 (
                     "&mut [T]",
                     format!(
@@ -243,7 +253,7 @@ fn value(ty: &Type, place: Place, problems: &mut Problems) {
         Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| value(elem, inner, problems)),
         Type::Array(array) => value(&array.elem, inner, problems),
         Type::Slice(slice) if place == Place::Parameter => {
-            let elem = slice.elem.to_token_stream();
+            let elem = written(&slice.elem);
             problems.at(ty, format!("a slice crosses by reference; take `&[{elem}]`"));
         }
         Type::Slice(_) => problems.at(ty, "a slice inside another type cannot cross to a kernel; use an array, `[T; N]`"),
@@ -266,34 +276,47 @@ fn value(ty: &Type, place: Place, problems: &mut Problems) {
             "a raw pointer crosses as a parameter of its own in an `unsafe fn`, not inside another type; make it a \
              parameter, or store an index",
         ),
-        Type::ImplTrait(bound) => {
-            let bounds = bound.bounds.to_token_stream();
-            problems.at(
-                ty,
-                format!(
-                    "`impl Trait` has no name for the kernel's instances to be told apart by; name it: \
-                     `fn kernel<T: {bounds} + KernelValue>(value: T)`"
-                ),
-            );
-        }
-        Type::TraitObject(object) => {
-            let bounds = object.bounds.to_token_stream();
-            problems.at(
-                ty,
-                format!(
-                    "a `dyn` value holds addresses of the host; take a generic, `fn kernel<T: {bounds} + KernelValue>\
-                     (value: T)`, or an enum (`dyn` inside the kernel's body is fine)"
-                ),
-            );
-        }
+        Type::ImplTrait(bound) => problems.at(
+            ty,
+            format!(
+                "`impl Trait` has no name for the kernel's instances to be told apart by; {}",
+                generic_remedy(&bound.bounds)
+            ),
+        ),
+        Type::TraitObject(object) => problems.at(
+            ty,
+            format!(
+                "a `dyn` value holds addresses of the host; {}, or take an enum (`dyn` inside the kernel's body is fine)",
+                generic_remedy(&object.bounds)
+            ),
+        ),
         Type::BareFn(_) => problems.at(
             ty,
-            "a function pointer is an address of the host; take a generic instead: a trait of yours with a method, on a \
-             unit struct with `#[derive(KernelValue)]` (`fn` pointers inside the kernel's body are fine)",
+            format!("a function pointer is an address of the host; {FUNCTION_REMEDY} (`fn` pointers inside the kernel's body are fine)"),
         ),
         Type::Path(path) if path.qself.is_none() => named(ty, &path.path, inner, problems),
         _ => {}
     }
+}
+
+/// What to take in place of a function: closures and function pointers do not cross, types that stand for one do.
+const FUNCTION_REMEDY: &str = "take a generic, `F: Operation + KernelValue`, where `Operation` is a trait of yours with the \
+    function as its method, on a struct with `#[derive(KernelValue)]`";
+
+/// The generic that says what bounds on an unnamed type say.
+fn generic_remedy(bounds: &Punctuated<TypeParamBound, Token![+]>) -> String {
+    let is_function = |bound: &TypeParamBound| match bound {
+        TypeParamBound::Trait(bound) => bound
+            .path
+            .segments
+            .last()
+            .is_some_and(|segment| ["Fn", "FnMut", "FnOnce"].contains(&segment.ident.to_string().as_str())),
+        _ => false,
+    };
+    if bounds.iter().any(is_function) {
+        return FUNCTION_REMEDY.to_owned();
+    }
+    format!("name it: `fn kernel<T: {} + KernelValue>(value: T)`", written(bounds))
 }
 
 /// Rules for types that are known by name: the host's owners of memory, `Option`, and `GridSliceMut` in the wrong place.
@@ -317,7 +340,7 @@ fn named(ty: &Type, path: &syn::Path, inner: Place, problems: &mut Problems) {
             problems.at(ty, "a `String` owns memory of the host; take `&[u8]` and pass a buffer of `text.as_bytes()`");
         }
         ("Vec", [elem]) => {
-            let elem = elem.to_token_stream();
+            let elem = written(elem);
             problems.at(
                 ty,
                 format!(
@@ -328,9 +351,9 @@ fn named(ty: &Type, path: &syn::Path, inner: Place, problems: &mut Problems) {
         }
         (owner @ ("Box" | "Rc" | "Arc"), [elem]) => {
             let remedy = match peel(elem) {
-                Type::Slice(slice) => format!("take `&[{}]`", slice.elem.to_token_stream()),
+                Type::Slice(slice) => format!("take `&[{}]`", written(&slice.elem)),
                 Type::TraitObject(_) => "take a generic parameter with that bound, or an enum".to_owned(),
-                elem => format!("take `{0}` by value or `&{0}`", elem.to_token_stream()),
+                elem => format!("take `{0}` by value or `&{0}`", written(elem)),
             };
             problems.at(ty, format!("`{owner}` points to memory of the host; {remedy}"));
         }
@@ -485,4 +508,15 @@ pub(crate) fn constant_checks(option: &KernelOption) -> Option<TokenStream> {
     };
     let field = syn::Ident::new(name, Span::mixed_site());
     Some(quote_spanned!(at=> ::core::assert!(options.#field > 0 && options.#field <= #condition, #message);))
+}
+
+/// Tokens as a person writes them.
+fn written(tokens: &impl ToTokens) -> String {
+    let mut text = tokens.to_token_stream().to_string();
+    for (spaced, plain) in
+        [(" :: ", "::"), (":: ", "::"), (" < ", "<"), ("< ", "<"), (" > ", "> "), (" >", ">"), (" ,", ","), ("& ", "&")]
+    {
+        text = text.replace(spaced, plain);
+    }
+    text
 }

@@ -66,9 +66,8 @@ fn implementation(input: &DeriveInput) -> TokenStream {
     // This span makes the code foreign to lints, so that crates that forbid `unsafe` may derive.
     let site = Span::mixed_site();
     let name = &input.ident;
-    let text = Literal::string(&name.unraw().to_string());
-    let folds: TokenStream = match &input.data {
-        Data::Struct(data) => fold_struct(&data.fields),
+    let (kind, folds): (_, TokenStream) = match &input.data {
+        Data::Struct(data) => ("struct", fold_struct(&data.fields)),
         Data::Enum(data) => {
             let repr = discriminant_type(&input.attrs);
             let mut discriminant = Discriminant::FIRST;
@@ -77,10 +76,11 @@ fn implementation(input: &DeriveInput) -> TokenStream {
                 discriminant.advance();
                 folds
             };
-            data.variants.iter().map(&mut fold).collect()
+            ("enum", data.variants.iter().map(&mut fold).collect())
         }
-        Data::Union(_) => TokenStream::new(),
+        Data::Union(_) => ("union", TokenStream::new()),
     };
+    let text = Literal::string(&format!("{kind} {}", name.unraw()));
     let mut generics = input.generics.clone();
     let extra = predicates(input);
     if !extra.is_empty() {

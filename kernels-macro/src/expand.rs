@@ -1,6 +1,6 @@
 //! [`KernelFn`] to the typed launcher and the device entry that stand beside the user's function.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream};
+use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::visit::Visit;
@@ -14,12 +14,22 @@ use syn::{
 use crate::check::{self, Problems};
 use crate::parse::{KernelFn, Param, ParamKind, peel, place};
 
+/// Parameters beyond which `launch` has more arguments than clippy likes.
+const MANY: usize = 5;
+
 /// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
 pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
     let launcher = KernelFn::parse(options, item.clone(), &mut problems).map(|kernel| {
         check::kernel(&kernel, &mut problems);
-        if problems.in_signature() { placeholder(&kernel) } else { launcher(&kernel, problems.is_empty()) }
+        if check::is_marked_twice(&kernel) {
+            // The other attribute makes the launcher.
+            TokenStream::new()
+        } else if problems.in_signature() {
+            placeholder(&kernel)
+        } else {
+            launcher(&kernel, problems.is_empty())
+        }
     });
     let errors = problems.into_compile_errors();
     quote!(#item #launcher #errors)
@@ -76,26 +86,29 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
         }
     };
 
-    let vis = &kernel.vis;
-    let type_name = enum_name(kernel);
-    let docs = documentation(kernel);
-    let launch_docs = launch_documentation(kernel);
-    let (copied, where_clause) = (copied_attributes(kernel), predicates);
+    let (vis, type_name) = (foreign(kernel.vis.to_token_stream()), enum_name(kernel));
+    let (docs, launch_docs) = (documentation(kernel), launch_documentation(kernel));
+    let copied = copied_attributes(kernel);
+    let many = (params.len() > MANY).then(
+        || quote_spanned!(site=> #[allow(clippy::too_many_arguments, reason = "as many as the kernel has, and two")]),
+    );
     quote_spanned! {site=>
         #(#copied)*
         #docs
+        #[non_exhaustive]
         #vis enum #type_name {}
 
         #(#copied)*
         impl #type_name {
             #launch_docs
+            #many
             #[inline(never)]
             #vis #unsafety fn launch<#(#generics),*>(
                 stream: &::warpsmith::Stream,
                 config: ::warpsmith::LaunchConfig,
                 #(#signature),*
             ) -> ::warpsmith::Result<()>
-            #where_clause
+            #predicates
             {
                 #instance
 
@@ -125,7 +138,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
 /// What stands in for the launcher while the signature has errors, so that callers bring no further ones.
 fn placeholder(kernel: &KernelFn) -> TokenStream {
     let site = Span::mixed_site();
-    let (vis, unsafety, type_name) = (&kernel.vis, &kernel.sig.unsafety, enum_name(kernel));
+    let (vis, unsafety, type_name) = (foreign(kernel.vis.to_token_stream()), &kernel.sig.unsafety, enum_name(kernel));
     let arguments = (0..kernel.params.len()).map(|i| {
         let name = format_ident!("_argument_{i}", span = site);
         quote_spanned!(site=> #name: impl ::core::marker::Sized)
@@ -145,6 +158,21 @@ fn placeholder(kernel: &KernelFn) -> TokenStream {
             }
         }
     }
+}
+
+/// The same tokens, foreign to lints as the rest of the expansion.
+fn foreign(tokens: TokenStream) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            let span = token.span().resolved_at(Span::mixed_site());
+            if let TokenTree::Group(group) = &token {
+                token = TokenTree::Group(Group::new(group.delimiter(), foreign(group.stream())));
+            }
+            token.set_span(span);
+            token
+        })
+        .collect()
 }
 
 /// The kernel's name for the type beside it: found where the function's is, but no business of naming lints.
