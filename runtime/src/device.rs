@@ -9,9 +9,12 @@ use warpsmith_device::Dim3;
 
 use crate::driver::{Attribute, Driver, Gpu, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
-use crate::module::KernelTable;
+use crate::module::{KernelTable, LoadedKernel};
 use crate::panic_report::RecordPool;
 use crate::stream::Stream;
+
+/// A launch's id is its kernel's number above this many bits, and a count in them.
+pub(crate) const LAUNCH_COUNT_BITS: u32 = 40;
 
 /// The environment variable that chooses the device of [`Device::new`].
 const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
@@ -55,7 +58,7 @@ pub(crate) struct GpuParts {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) capability: ComputeCapability,
     pub(crate) pooled: bool,
-    pub(crate) records: Arc<RecordPool>,
+    pub(crate) records: RecordPool,
 }
 
 /// The version of a GPU's instruction set: 9.0 for Hopper.
@@ -244,7 +247,7 @@ impl Device {
             gpu: Arc::clone(gpu),
             capability,
             pooled: get(Attribute::MemoryPoolsSupported)? != 0,
-            records: Arc::new(RecordPool::new(Arc::clone(gpu))),
+            records: RecordPool::new(Arc::clone(gpu)),
         };
         Ok(Self::from_parts(Kind::Gpu(parts), gpu.name()?, limits))
     }
@@ -324,10 +327,11 @@ impl Device {
 
     /// Waits for all work of the GPU's context, that of other libraries included.
     ///
-    /// Panics of kernels are reported by the streams they ran on, not here.
+    /// Panics of kernels are reported by the streams they ran on. Those of streams that were dropped before are reported here,
+    /// and so are failures to free memory.
     ///
     /// # Errors
-    /// [`DeviceError`] when earlier work failed.
+    /// [`DeviceError`] when earlier work failed, [`KernelPanic`](crate::KernelPanic), [`MemoryError`](crate::MemoryError).
     pub fn synchronize(&self) -> Result<()> {
         if let Some(parts) = self.parts() {
             parts.gpu.synchronize().map_err(|source| self.failed("earlier work on it failed", source))?;
@@ -396,6 +400,11 @@ impl Device {
         &self.inner.kernels
     }
 
+    /// The kernel of a launch's id.
+    pub(crate) fn launched(&self, launch: u64) -> Option<Arc<LoadedKernel>> {
+        self.inner.kernels.by_number(u32::try_from(launch >> LAUNCH_COUNT_BITS).ok()?)
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -404,7 +413,7 @@ impl Device {
         DeviceError::Driver { ordinal: self.ordinal().unwrap_or(0), operation, source }
     }
 
-    /// Keeps the first failure of a `drop`, for the next call that can return one.
+    /// Keeps the first failure of a `drop`, for the next [`Self::synchronize`].
     pub(crate) fn defer(&self, error: Error) {
         let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         if deferred.is_none() {
@@ -414,7 +423,10 @@ impl Device {
     }
 
     /// The failure that was kept, once.
-    pub(crate) fn take_deferred(&self) -> Result<()> {
+    fn take_deferred(&self) -> Result<()> {
+        if let Some(panic) = self.parts().and_then(|parts| parts.records.collect(|launch| self.launched(launch))) {
+            return Err(Error::KernelPanic(panic));
+        }
         if !self.inner.has_deferred.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -92,7 +92,7 @@ impl<'a> Launch<'a> {
         let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel.gpu()) else {
             unreachable!("a kernel loaded for a GPU's stream has code for it");
         };
-        let record = queue.record.device_address();
+        let record = queue.record_address();
         let launch = queue.next_launch(&self.kernel);
         let mut list = ArgumentList::new();
         arguments(&mut |address| list.push(address));

@@ -42,6 +42,8 @@ mod driver;
 mod module;
 mod panic_report;
 mod registry;
+#[cfg(test)]
+mod simulated;
 
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{
@@ -51,9 +53,11 @@ pub use error::{
 pub use event::Event;
 pub use launch::{Binder, LaunchArg, LaunchConfig};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
+pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
 
 pub use cudarc;
+pub use warpsmith_build::bundle::{Image, KernelRecord};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::{
     AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane, RunIdx,

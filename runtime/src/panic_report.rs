@@ -2,6 +2,7 @@
 
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpsmith_build::bundle::{PanicSite, ValueFormat};
@@ -43,6 +44,8 @@ const RECORDS_PER_PAGE: usize = 32;
 #[derive(Debug)]
 pub(crate) struct RecordPool {
     gpu: Arc<Gpu>,
+    /// How many records rest, so that nobody locks when none does.
+    resting: AtomicUsize,
     state: Mutex<PoolState>,
 }
 
@@ -51,18 +54,17 @@ struct PoolState {
     pages: Vec<PinnedMemory>,
     free: Vec<(usize, usize)>,
     /// Records of dropped streams whose work was not done; each is free once its event has passed.
-    resting: Vec<(GpuEvent, usize, usize)>,
+    resting: Vec<(GpuEvent, RecordSlot)>,
 }
 
 impl RecordPool {
     pub(crate) fn new(gpu: Arc<Gpu>) -> Self {
-        Self { gpu, state: Mutex::new(PoolState::default()) }
+        Self { gpu, resting: AtomicUsize::new(0), state: Mutex::new(PoolState::default()) }
     }
 
     /// A cleared record for a stream.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<RecordSlot, DriverError> {
+    pub(crate) fn take(&self) -> Result<RecordSlot, DriverError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.collect();
         if state.free.is_empty() {
             let page = PinnedMemory::new(&self.gpu, RECORD_BYTES * RECORDS_PER_PAGE)?;
             let number = state.pages.len();
@@ -74,22 +76,44 @@ impl RecordPool {
         // SAFETY: the offset is inside the page.
         let host = unsafe { state.pages[page].host().add(offset) }.cast::<PanicRecord>();
         let device = state.pages[page].device() + offset as u64;
-        let record = RecordSlot { pool: Arc::clone(self), page, slot, host, device };
+        let record = RecordSlot { page, slot, host, device };
         record.clear();
         Ok(record)
     }
+
+    /// Takes back the record of a dropped stream, for use once the work that it has under way is done.
+    pub(crate) fn give_back(&self, record: RecordSlot, stream: &GpuStream) {
+        let event = GpuEvent::new(&self.gpu, false).and_then(|event| event.record(stream).map(|()| event));
+        // Without an event nobody knows when the record is free, so it is never used again.
+        let Ok(event) = event else { return };
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).resting.push((event, record));
+        self.resting.fetch_add(1, Ordering::Release);
+    }
+
+    /// Frees the records of dropped streams whose work is done by now, and gives the first panic among them.
+    pub(crate) fn collect(&self, find: impl Fn(u64) -> Option<Arc<LoadedKernel>>) -> Option<Box<KernelPanic>> {
+        if self.resting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (done, resting): (Vec<_>, Vec<_>) =
+            state.resting.drain(..).partition(|(event, _)| event.is_done().unwrap_or(false));
+        self.resting.fetch_sub(done.len(), Ordering::Release);
+        state.resting = resting;
+        let mut first = None;
+        for (_, record) in done {
+            first = first.or(record.take_panic(&self.gpu, &find));
+            state.free.push((record.page, record.slot));
+        }
+        first
+    }
 }
 
-impl PoolState {
-    fn collect(&mut self) {
-        let mut index = 0;
-        while index < self.resting.len() {
-            if self.resting[index].0.is_done().unwrap_or(false) {
-                let (_, page, slot) = self.resting.swap_remove(index);
-                self.free.push((page, slot));
-            } else {
-                index += 1;
-            }
+impl Drop for RecordPool {
+    fn drop(&mut self) {
+        if self.resting.load(Ordering::Acquire) != 0 {
+            // Kernels that are under way may still write their records.
+            let _ = self.gpu.synchronize();
         }
     }
 }
@@ -97,10 +121,9 @@ impl PoolState {
 /// A stream's own record.
 #[derive(Debug)]
 pub(crate) struct RecordSlot {
-    pool: Arc<RecordPool>,
     page: usize,
     slot: usize,
-    host: NonNull<PanicRecord>, // Invariant: inside a page of `pool`, given to nobody else.
+    host: NonNull<PanicRecord>, // Invariant: inside a page of the device's pool, given to nobody else.
     device: u64,
 }
 
@@ -133,13 +156,17 @@ impl RecordSlot {
         // SAFETY: as above. `claimed` goes last: until then no kernel writes here.
         unsafe {
             record.write_volatile(PanicRecord { claimed: 1, ..PanicRecord::default() });
-            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             (&raw mut (*record).claimed).write_volatile(0);
         }
     }
 
     /// The panic in the record, if there is one, and clears it. The stream's work is done when this is called.
-    pub(crate) fn take_panic(&self, find: impl FnOnce(u64) -> Option<Arc<LoadedKernel>>) -> Option<Box<KernelPanic>> {
+    pub(crate) fn take_panic(
+        &self,
+        gpu: &Gpu,
+        find: impl Fn(u64) -> Option<Arc<LoadedKernel>>,
+    ) -> Option<Box<KernelPanic>> {
         if !self.is_claimed() {
             return None;
         }
@@ -149,29 +176,9 @@ impl RecordSlot {
             return None;
         }
         let kernel = find(record.launch);
-        let panic = report(&self.pool.gpu, &record, kernel.as_deref());
+        let panic = report(gpu, &record, kernel.as_deref());
         self.clear();
         Some(Box::new(panic))
-    }
-
-    /// Gives the record back after the stream's work that is under way.
-    pub(crate) fn give_back(&self, stream: &GpuStream) {
-        let resting = match stream.is_done() {
-            Ok(true) => None,
-            _ => {
-                let event = GpuEvent::new(&self.pool.gpu, false);
-                match event.and_then(|event| event.record(stream).map(|()| event)) {
-                    Ok(event) => Some(event),
-                    // Without an event nobody knows when the record is free, so it is never used again.
-                    Err(_) => return,
-                }
-            }
-        };
-        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match resting {
-            None => state.free.push((self.page, self.slot)),
-            Some(event) => state.resting.push((event, self.page, self.slot)),
-        }
     }
 }
 

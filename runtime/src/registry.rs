@@ -7,6 +7,10 @@ use warpsmith_build::bundle::{Bundle, KernelKey, KernelRecord, entries};
 
 use crate::error::ModuleError;
 
+/// A section that a test wants read in place of the program's.
+#[cfg(test)]
+pub(crate) static INSTEAD: OnceLock<Vec<u8>> = OnceLock::new();
+
 /// All kernels of the program, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -25,7 +29,13 @@ impl Registry {
     /// The program's kernels, read at the first call.
     pub(crate) fn get() -> Result<&'static Self, ModuleError> {
         static REGISTRY: OnceLock<Result<Registry, String>> = OnceLock::new();
-        let registry = REGISTRY.get_or_init(|| Registry::read(section::bytes()));
+        let registry = REGISTRY.get_or_init(|| {
+            #[cfg(test)]
+            if let Some(bytes) = INSTEAD.get() {
+                return Registry::read(bytes);
+            }
+            Registry::read(section::bytes())
+        });
         registry.as_ref().map_err(|reason| ModuleError::Corrupt { reason: reason.clone() })
     }
 
@@ -63,6 +73,23 @@ impl Registry {
     pub(crate) fn failures(&self) -> &[Failure] {
         &self.failures
     }
+}
+
+/// Every kernel instance that this program carries, with its PTX and metadata; order has no meaning.
+///
+/// # Errors
+/// [`ModuleError::Corrupt`] when what the linker put into the program cannot be read.
+pub fn compiled_kernels() -> Result<Vec<&'static KernelRecord>, ModuleError> {
+    Ok(Registry::get()?.kernels.values().collect())
+}
+
+/// The targets whose device build failed, each with the compiler's message: their kernels run on the CPU executor only.
+///
+/// # Errors
+/// As [`compiled_kernels`].
+pub fn failed_targets() -> Result<Vec<(&'static str, &'static str)>, ModuleError> {
+    let failures = Registry::get()?.failures.iter();
+    Ok(failures.map(|failure| (failure.target.as_str(), failure.message.as_str())).collect())
 }
 
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use bytemuck::Zeroable;
 use cudarc::driver::CudaStream;
 use warpsmith_device::abi::{DeviceElement, KernelValue};
 
-use crate::device::{Device, cudarc_error};
+use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
 use crate::driver::{GpuEvent, GpuStream};
 use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamError};
 use crate::event::Event;
@@ -50,16 +50,14 @@ enum Queue {
 /// What a stream has when its device is a GPU.
 pub(crate) struct GpuQueue {
     pub(crate) stream: GpuStream,
-    pub(crate) record: RecordSlot,
+    /// `None` only while the stream is dropped.
+    record: Option<RecordSlot>,
     /// Used again for every crossing: a wait keeps the point at which the event was last recorded before it.
     crossing: OnceLock<GpuEvent>,
     launches: AtomicU64,
     /// Held from recording `crossing` to the wait for it.
     crossing_lock: Mutex<()>,
 }
-
-/// A launch's id: the kernel's number above, a count below.
-const COUNT_BITS: u32 = 40;
 
 /// The kernels last launched on a stream, newest first, without repeats in a row.
 #[derive(Debug, Default)]
@@ -134,7 +132,7 @@ impl Stream {
         })?;
         let queue = GpuQueue {
             stream: GpuStream::new(Arc::clone(&parts.gpu), stream),
-            record,
+            record: Some(record),
             crossing: OnceLock::new(),
             launches: AtomicU64::new(0),
             crossing_lock: Mutex::new(()),
@@ -264,12 +262,9 @@ impl Stream {
         event.wait_on(self)
     }
 
-    /// Reports what has been noticed: a kernel's panic, or a failure of a `drop`. The stream's work is done.
+    /// Reports a kernel's panic. The stream's work is done.
     pub(crate) fn report(&self) -> Result<()> {
-        if let Some(panic) = self.inner.take_panic() {
-            return Err(Error::KernelPanic(panic));
-        }
-        self.inner.device.take_deferred()
+        self.inner.take_panic().map_or(Ok(()), |panic| Err(Error::KernelPanic(panic)))
     }
 
     /// Keeps the first panic of the CPU executor until it is reported.
@@ -313,11 +308,21 @@ impl Stream {
 }
 
 impl GpuQueue {
+    /// Where the stream's kernels find the record for their panics.
+    #[inline]
+    pub(crate) fn record_address(&self) -> u64 {
+        self.record.as_ref().map_or(0, RecordSlot::device_address)
+    }
+
+    fn has_panic(&self) -> bool {
+        self.record.as_ref().is_some_and(RecordSlot::is_claimed)
+    }
+
     /// The id of the next launch.
     #[inline]
     pub(crate) fn next_launch(&self, kernel: &LoadedKernel) -> u64 {
         let count = self.launches.fetch_add(1, Ordering::Relaxed);
-        (u64::from(kernel.number()) << COUNT_BITS) | (count & ((1 << COUNT_BITS) - 1))
+        (u64::from(kernel.number()) << LAUNCH_COUNT_BITS) | (count & ((1 << LAUNCH_COUNT_BITS) - 1))
     }
 }
 
@@ -356,7 +361,7 @@ impl StreamInner {
         self.handles.strong_count() == 0
             && match &self.queue {
                 Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).is_none(),
-                Queue::Gpu(queue) => !queue.record.is_claimed() && queue.stream.is_done().unwrap_or(false),
+                Queue::Gpu(queue) => !queue.has_panic() && queue.stream.is_done().unwrap_or(false),
             }
     }
 
@@ -364,26 +369,28 @@ impl StreamInner {
     pub(crate) fn take_panic(&self) -> Option<Box<KernelPanic>> {
         match &self.queue {
             Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            Queue::Gpu(queue) => queue.record.take_panic(|launch| {
-                let number = u32::try_from(launch >> COUNT_BITS).ok()?;
-                self.device.kernels().by_number(number)
-            }),
+            Queue::Gpu(queue) => {
+                queue.record.as_ref()?.take_panic(queue.stream.gpu(), |launch| self.device.launched(launch))
+            }
         }
     }
 }
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        let done = match &self.queue {
-            Queue::Cpu(_) => true,
-            Queue::Gpu(queue) => queue.stream.is_done().unwrap_or(false),
-        };
-        // A panic that nobody has asked for is not lost: the device's next synchronise reports it.
-        if done && let Some(panic) = self.take_panic() {
-            self.device.defer(Error::KernelPanic(panic));
-        }
-        if let Queue::Gpu(queue) = &self.queue {
-            queue.record.give_back(&queue.stream);
+        // A panic that nobody has asked for is not lost: `Device::synchronize` reports it. Other streams do not: they may
+        // belong to code that knows nothing of this one.
+        match &mut self.queue {
+            Queue::Cpu(pending) => {
+                if let Some(panic) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+                    self.device.defer(Error::KernelPanic(panic));
+                }
+            }
+            Queue::Gpu(queue) => {
+                if let (Some(record), Some(parts)) = (queue.record.take(), self.device.parts()) {
+                    parts.records.give_back(record, &queue.stream);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,580 @@
+//! Tests of the GPU's side against a simulated driver, `tests/simulated_driver/libcuda.rs`, on any machine with `rustc`.
+//!
+//! A process opens one driver, so each test runs itself again as a child process that finds the simulated library first.
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, OnceLock};
+use std::time::Duration;
+
+use warpsmith_build::bundle::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, ValueFormat, frame};
+use warpsmith_device::GridSliceMut;
+use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
+
+use crate::launch::Launch;
+use crate::prelude::*;
+use crate::{DeviceError, Error, LaunchError, MemoryError, ModuleError, Result, StreamError, registry};
+
+/// Set in the child processes.
+const CHILD: &str = "WARPSMITH_SIMULATED_CHILD";
+
+/// The folder with the simulated library; `None` where there is no `rustc` to build it.
+fn library() -> Option<&'static Path> {
+    static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulated_driver/libcuda.rs");
+        let folder = std::env::temp_dir().join(format!("warpsmith-simulated-driver-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).ok()?;
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let built = Command::new(rustc)
+            .args(["--edition", "2024", "--crate-type", "cdylib", "-o"])
+            .arg(folder.join("libcuda.so"))
+            .arg(source)
+            .output()
+            .ok()?;
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        Some(folder)
+    });
+    FOLDER.as_deref()
+}
+
+/// Runs `test` in a process of its own, under a simulated driver set up by `settings`; `name` is the test's path.
+fn simulated(name: &str, settings: &str, test: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        test();
+        return;
+    }
+    let Some(folder) = library() else {
+        eprintln!("skipped: no rustc to build the simulated driver with");
+        return;
+    };
+    child(name, folder.as_os_str(), settings);
+}
+
+fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
+    let name = name.split_once("::").map_or(name, |(_, name)| name);
+    let output = Command::new(std::env::current_exe().expect("this test's own program"))
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .env("LD_LIBRARY_PATH", library_path)
+        .env("SIMULATED_CUDA", settings)
+        .env_remove("WARPSMITH_DEVICE")
+        .env_remove("CUDA_VISIBLE_DEVICES")
+        .output()
+        .expect("this test's own program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+}
+
+macro_rules! simulated_test {
+    ($(#[$attribute:meta])* $name:ident, $settings:literal, $body:block) => {
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            simulated(concat!(module_path!(), "::", stringify!($name)), $settings, || $body);
+        }
+    };
+}
+
+/// A function of the simulated library.
+fn control<F: Copy>(name: &CStr) -> F {
+    // SAFETY: the callers give the type that the function has in the simulated library's source.
+    unsafe {
+        *cudarc::driver::sys::culib().get::<F>(name.to_bytes_with_nul()).expect("the driver is the simulated one")
+    }
+}
+
+fn hold(on: bool) {
+    control::<extern "C" fn(u32)>(c"simulated_hold")(u32::from(on));
+}
+
+fn calls(kind: &CStr) -> u64 {
+    // SAFETY: the text is NUL-terminated.
+    unsafe { control::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(c"simulated_calls")(kind.as_ptr()) }
+}
+
+fn allocated() -> u64 {
+    control::<extern "C" fn() -> u64>(c"simulated_bytes")()
+}
+
+type Param = GridSliceMut<'static, u32>;
+
+const PARAMS: &[ParamDesc] = &[<Param as KernelParam>::DESC];
+
+macro_rules! kernels {
+    ($($name:ident, $text:literal;)*) => {$(
+        static $name: KernelDesc =
+            KernelDesc::new($text, "warpsmith::simulated", "src/simulated.rs", 1, 1, KernelOptions::NONE, PARAMS);
+    )*};
+}
+kernels! {
+    COUNT, "count";
+    PANIC, "panic";
+    TOO_NEW, "too_new";
+    BROKEN, "broken";
+    NEWER_GPU, "newer_gpu";
+    OTHER_LAYOUT, "other_layout";
+    RECURSIVE, "recursive";
+    ABSENT, "absent";
+}
+
+fn record(name: &str, ptx: &str) -> KernelRecord {
+    let key = KernelKey {
+        module_path: "warpsmith::simulated".to_owned(),
+        name: name.to_owned(),
+        file: "src/simulated.rs".to_owned(),
+        line: 1,
+        column: 1,
+        instance: "instance".to_owned(),
+    };
+    let [desc] = PARAMS else { unreachable!() };
+    let param = ParamRecord {
+        kind: desc.kind as u32,
+        align: desc.align,
+        size: desc.size,
+        extent_size: desc.extent_size,
+        layout: desc.layout,
+    };
+    let bounds = PanicSite {
+        pieces: ["index out of bounds: the len is ", " but the index is ", ""].map(str::to_owned).to_vec(),
+        values: vec![ValueFormat::Unsigned; 2],
+    };
+    KernelRecord {
+        key,
+        entry: name.to_owned(),
+        params: vec![param],
+        sites: vec![PanicSite::default(), bounds],
+        images: vec![Image { architecture: 80, ptx_version: 70, ptx: ptx.to_owned() }],
+        ..KernelRecord::default()
+    }
+}
+
+/// A device with the kernels of these tests.
+fn device() -> Device {
+    let mut newer_gpu = record("newer_gpu", "good");
+    newer_gpu.images[0].architecture = 100;
+    let mut other_layout = record("other_layout", "good");
+    other_layout.params[0].size = 8;
+    let recursive = KernelRecord { entry: "count".to_owned(), unbounded_stack: true, ..record("recursive", "good") };
+    let kernels = vec![
+        record("count", "good"),
+        record("panic", "good"),
+        record("too_new", "too new"),
+        record("broken", "broken"),
+        newer_gpu,
+        other_layout,
+        recursive,
+    ];
+    let bundle = Bundle { target: "lib warpsmith".to_owned(), kernels, ..Bundle::default() };
+    registry::INSTEAD.get_or_init(|| frame(&bundle.encode()));
+    Device::gpu(0).expect("the simulated driver has a GPU")
+}
+
+fn launch(stream: &Stream, desc: &'static KernelDesc, memory: &mut DeviceBuffer<u32>) -> Result<()> {
+    let mut launch = Launch::new(stream, LaunchConfig::for_len(memory.len()), desc, "instance")?;
+    let raw = launch.bind::<Param, _>(memory)?;
+    launch.run(&|each| Param::arguments(&raw, each), &|_| unreachable!("the device is a GPU"))
+}
+
+fn message<T>(result: Result<T>) -> (Error, String) {
+    let Err(error) = result else { panic!("it worked") };
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    (error, text)
+}
+
+simulated_test!(a_kernel_runs_and_its_results_come_back, "", {
+    let device = device();
+    assert_eq!((device.name(), device.ordinal(), device.limits().warp_size), ("Simulated GPU", Some(0), 32));
+    assert_eq!(device.capability().unwrap().architecture(), 90);
+    assert!(Device::new().unwrap() == device, "one GPU, opened twice, is one device");
+    let stream = device.stream().unwrap();
+    for len in [0usize, 1, 255, 256, 257, 10_000] {
+        let numbers: Vec<u32> = (0..u32::try_from(len).unwrap()).collect();
+        let mut memory = stream.to_device(&numbers).unwrap();
+        launch(&stream, &COUNT, &mut memory).unwrap();
+        launch(&stream, &COUNT, &mut memory).unwrap();
+        let expected: Vec<u32> = numbers.iter().map(|number| number + 2).collect();
+        assert_eq!(stream.to_host(&memory).unwrap(), expected);
+    }
+    assert_eq!(calls(c"load"), 1, "the module is loaded once");
+    // Dynamic shared memory is allowed up to what the device has, less the kernel's own 1 KiB.
+    assert_eq!(calls(c"function attribute 8 = 231424"), 1);
+});
+
+simulated_test!(one_stream_needs_no_event, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(100).unwrap();
+    let before = calls(c"event");
+    for _ in 0..100 {
+        launch(&stream, &COUNT, &mut memory).unwrap();
+    }
+    assert_eq!(stream.to_host(&memory).unwrap(), [100; 100]);
+    drop(memory);
+    assert_eq!((calls(c"event"), calls(c"wait")), (before, 0));
+});
+
+simulated_test!(a_use_on_another_stream_comes_after_those_before_it, "", {
+    let device = device();
+    let streams: Vec<Stream> = (0..4).map(|_| device.stream().unwrap()).collect();
+    let mut memory = streams[0].to_device(&[0u32; 64]).unwrap();
+    for round in 0..50 {
+        launch(&streams[(round * 7) % 4], &COUNT, &mut memory).unwrap();
+    }
+    assert_eq!(streams[3].to_host(&memory).unwrap(), [50; 64]);
+    // Many readers, then a writer, then a reader.
+    let copies: Vec<DeviceBuffer<u32>> = streams
+        .iter()
+        .map(|stream| {
+            let mut copy = stream.zeroed::<u32>(64).unwrap();
+            copy.copy_from_device(stream, &memory).unwrap();
+            copy
+        })
+        .collect();
+    launch(&streams[1], &COUNT, &mut memory).unwrap();
+    for (stream, copy) in streams.iter().zip(&copies) {
+        assert_eq!(stream.to_host(copy).unwrap(), [50; 64]);
+    }
+    assert_eq!(streams[2].to_host(&memory).unwrap(), [51; 64]);
+    // One event a stream at most, however often work crosses.
+    assert!(calls(c"event") <= 4, "{}", calls(c"event"));
+});
+
+simulated_test!(halves_of_a_buffer_on_two_streams, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let mut memory = a.to_device(&[5u32; 10]).unwrap();
+    let (mut left, mut right) = memory.split_at_mut(4);
+    left.fill(&a, 1).unwrap();
+    right.copy_from_host(&b, &[2; 6]).unwrap();
+    assert_eq!(a.to_host(&memory).unwrap(), [1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+    // What one half was last used for is waited for when all of it is freed.
+    let (left, _) = memory.split_at_mut(4);
+    let mut copy = b.zeroed::<u32>(4).unwrap();
+    copy.copy_from_device(&b, &left).unwrap();
+    drop(memory);
+    a.synchronize().unwrap();
+    assert_eq!(b.to_host(&copy).unwrap(), [1; 4]);
+});
+
+simulated_test!(memory_is_freed_after_its_last_use_on_any_stream, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    hold(true);
+    let mut memory = a.zeroed::<u32>(1000).unwrap();
+    let mut copy = b.zeroed::<u32>(1000).unwrap();
+    launch(&a, &COUNT, &mut memory).unwrap();
+    copy.copy_from_device(&b, &memory).unwrap();
+    drop(memory);
+    assert_eq!(allocated(), 8000, "the kernel has not run, so nothing is freed");
+    hold(false);
+    assert_eq!(b.to_host(&copy).unwrap(), [1; 1000]);
+    a.synchronize().unwrap();
+    b.synchronize().unwrap();
+    assert_eq!(allocated(), 4000);
+    drop(copy);
+    b.synchronize().unwrap();
+    assert_eq!(allocated(), 0);
+});
+
+simulated_test!(memory_is_freed_after_uses_on_streams_that_were_not_the_last_to_begin, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let memory = a.to_device(&[7u32; 1000]).unwrap();
+    let (mut of_a, mut of_b) = (a.zeroed::<u32>(1000).unwrap(), b.zeroed::<u32>(1000).unwrap());
+    let mut busy = a.zeroed::<u32>(10).unwrap();
+    of_b.copy_from_device(&b, &memory).unwrap();
+    launch(&a, &COUNT, &mut busy).unwrap();
+    of_a.copy_from_device(&a, &memory).unwrap();
+    drop(memory);
+    assert_eq!(b.to_host(&of_b).unwrap(), [7; 1000]);
+    assert_eq!(a.to_host(&of_a).unwrap(), [7; 1000]);
+});
+
+simulated_test!(without_pools_memory_is_freed_after_its_last_use_too, "pools=0", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(1000).unwrap();
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    drop(memory);
+    assert_eq!(allocated(), 0);
+    stream.synchronize().unwrap();
+});
+
+simulated_test!(streams_and_devices_may_be_dropped_before_buffers, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    drop(stream);
+    drop(device);
+    let other = std::thread::spawn(move || {
+        let stream = memory.device().stream().unwrap();
+        let result = stream.to_host(&memory).unwrap();
+        drop(stream);
+        drop(memory);
+        result
+    });
+    assert_eq!(other.join().unwrap(), [1; 10]);
+    assert_eq!(calls(c"release"), 1, "the primary context is given back once nothing uses it");
+});
+
+simulated_test!(a_panic_comes_back_with_all_of_it_and_the_stream_goes_on, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(300).unwrap();
+    for _ in 0..3 {
+        launch(&stream, &PANIC, &mut memory).unwrap();
+        launch(&stream, &PANIC, &mut memory).unwrap();
+        let (error, text) = message(stream.synchronize());
+        let panic = error.kernel_panic().unwrap();
+        assert_eq!(panic.message, "index out of bounds: the len is 3 but the index is 300");
+        assert_eq!((panic.file.as_str(), panic.line, panic.column), ("src/simulated.rs", 12, 34));
+        assert_eq!((panic.block, panic.thread), (Dim3::new(1, 0, 0), Dim3::new(5, 0, 0)));
+        assert_eq!(panic.kernel, "warpsmith::simulated::panic");
+        assert!(text.contains("src/simulated.rs:12:34 in block (1, 0, 0), thread (5, 0, 0)"), "{text}");
+        stream.synchronize().unwrap();
+        launch(&stream, &COUNT, &mut memory).unwrap();
+    }
+    assert_eq!(stream.to_host(&memory).unwrap(), [3; 300]);
+});
+
+simulated_test!(panics_of_streams_stay_apart_and_follow_the_data, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let mut of_a = a.zeroed::<u32>(10).unwrap();
+    let of_b = b.zeroed::<u32>(10).unwrap();
+    launch(&a, &PANIC, &mut of_a).unwrap();
+    b.synchronize().unwrap();
+    assert_eq!(b.to_host(&of_b).unwrap(), [0; 10]);
+    // Reading what the kernel left unfinished reports it, on whichever stream.
+    assert!(b.to_host(&of_a).unwrap_err().kernel_panic().is_some());
+    a.synchronize().unwrap();
+});
+
+simulated_test!(a_panic_on_a_dropped_stream_is_reported_by_the_device, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    hold(true);
+    launch(&stream, &PANIC, &mut memory).unwrap();
+    drop((stream, memory));
+    hold(false);
+    assert!(device.synchronize().unwrap_err().kernel_panic().is_some());
+    device.synchronize().unwrap();
+});
+
+simulated_test!(a_time_out_names_the_kernels, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &PANIC, &mut memory).unwrap();
+    stream.synchronize().unwrap_err();
+    hold(true);
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    let (error, text) = message(stream.synchronize_timeout(Duration::from_millis(20)));
+    assert!(matches!(error, Error::Stream(StreamError::Timeout { .. })), "{text}");
+    assert!(text.contains("is `warpsmith::simulated::count`, before it `warpsmith::simulated::panic`"), "{text}");
+    assert!(!stream.is_done().unwrap());
+    hold(false);
+    stream.synchronize_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
+});
+
+simulated_test!(out_of_memory_says_how_much_and_leaves_the_rest, "memory=10000", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let kept = stream.to_device(&[1u32; 1000]).unwrap();
+    let (error, text) = message(stream.zeroed::<u32>(2000));
+    assert!(
+        matches!(error, Error::Memory(MemoryError::OutOfMemory { requested: 8000, free: 6000, total: 10_000, .. })),
+        "{text}"
+    );
+    assert!(text.contains("8000 bytes were asked for, 6000 of 10000 bytes are free"), "{text}");
+    assert_eq!(calls(c"trim"), 1, "memory that the pool keeps is given back before giving up");
+    // Memory that a dropped buffer still holds in stream order is waited for.
+    let large = stream.zeroed::<u8>(6000).unwrap();
+    drop(large);
+    assert_eq!(stream.zeroed::<u8>(6000).unwrap().len(), 6000);
+    assert_eq!(stream.to_host(&kept).unwrap(), [1; 1000]);
+});
+
+simulated_test!(code_that_the_driver_refuses, "version=12040", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    let (error, text) = message(launch(&stream, &TOO_NEW, &mut memory));
+    assert!(matches!(error, Error::Module(ModuleError::DriverTooOld { .. })), "{text}");
+    assert!(text.contains("supports CUDA 12.4 (PTX up to 8.4)"), "{text}");
+    let (error, text) = message(launch(&stream, &BROKEN, &mut memory));
+    assert!(matches!(error, Error::Module(ModuleError::Rejected { .. })), "{text}");
+    assert!(text.contains("line 7; error: simulated") && text.contains("CUDA_ERROR_INVALID_PTX (218)"), "{text}");
+    let (_, text) = message(launch(&stream, &NEWER_GPU, &mut memory));
+    assert!(text.contains("was compiled for sm_100; Simulated GPU is sm_90"), "{text}");
+    let (error, text) = message(launch(&stream, &OTHER_LAYOUT, &mut memory));
+    assert!(matches!(error, Error::Module(ModuleError::ParamMismatch { index: 0, .. })), "{text}");
+    let (error, text) = message(launch(&stream, &ABSENT, &mut memory));
+    assert!(matches!(error, Error::Module(ModuleError::NotFound { .. })), "{text}");
+    assert!(text.contains("7 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
+    // Nothing of that touched the context.
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
+});
+
+simulated_test!(a_kernels_registers_and_shared_memory_bound_its_launch, "", {
+    let stream = device().stream().unwrap();
+    let (_, text) = message(Launch::new(&stream, LaunchConfig::new(1, 1024), &COUNT, "instance"));
+    assert!(text.contains("asks for 1024 threads per block; this kernel allows 512"), "{text}");
+    assert!(text.contains("128 registers"), "{text}");
+    let config = LaunchConfig::new(1, 32).with_shared_bytes(231_424);
+    assert!(Launch::new(&stream, config, &COUNT, "instance").is_ok());
+    let (error, text) = message(Launch::new(&stream, config.with_shared_bytes(231_425), &COUNT, "instance"));
+    assert!(matches!(error, Error::Launch(LaunchError::SharedMemory { requested: 232_449, limit: 232_448, .. })));
+    assert!(text.contains("(1024 fixed in the kernel, 231425 of the launch)"), "{text}");
+});
+
+simulated_test!(the_stack_grows_for_a_kernel_of_unknown_depth, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    assert_eq!(device.stack_bytes().unwrap(), Some(1024));
+    launch(&stream, &RECURSIVE, &mut memory).unwrap();
+    assert_eq!(device.stack_bytes().unwrap(), Some(16 << 10));
+    device.set_stack_bytes(64 << 10).unwrap();
+    assert_eq!(device.stack_bytes().unwrap(), Some(64 << 10));
+    device.set_heap_bytes(1 << 20).unwrap();
+    assert_eq!(device.heap_bytes().unwrap(), Some(1 << 20));
+});
+
+simulated_test!(a_lost_context_is_said_to_be_lost, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &RECURSIVE, &mut memory).unwrap();
+    // A wild address, as only unsafe code makes one: the allocation behind the buffer is freed under it.
+    let address = memory.cuda_address().unwrap();
+    // SAFETY: the simulated driver notices the later use.
+    unsafe { control::<unsafe extern "C" fn(u64) -> u32>(c"cuMemFree_v2")(address) };
+    let (error, text) = message(stream.synchronize());
+    assert!(matches!(error, Error::Stream(StreamError::Failed { .. })), "{text}");
+    assert!(text.contains("only a new process") && text.contains("`warpsmith::simulated::recursive`"), "{text}");
+    assert!(text.contains("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{text}");
+});
+
+simulated_test!(events_of_a_gpu, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let start = a.record().unwrap();
+    let end = a.record().unwrap();
+    assert_eq!(start.elapsed(&end).unwrap(), Duration::from_micros(1500));
+    let never = Event::new(&device).unwrap();
+    assert!(matches!(start.elapsed(&never), Err(Error::Device(DeviceError::EventNotRecorded))));
+    b.wait(&never).unwrap();
+    b.wait(&end).unwrap();
+    b.synchronize().unwrap();
+    let cpu = Event::new(&Device::cpu()).unwrap();
+    assert!(matches!(start.elapsed(&cpu), Err(Error::Device(DeviceError::OtherDevice { what: "event", .. }))));
+});
+
+simulated_test!(buffers_of_one_device_are_refused_on_another, "gpus=2", {
+    let gpu = device();
+    let (on_gpu, on_cpu) = (gpu.stream().unwrap(), Device::cpu().stream().unwrap());
+    let other = Device::gpu(1).unwrap().stream().unwrap();
+    let mut memory = on_gpu.zeroed::<u32>(10).unwrap();
+    for stream in [&on_cpu, &other] {
+        let (error, text) = message(stream.to_host(&memory));
+        assert!(matches!(error, Error::Memory(MemoryError::OtherDevice { .. })), "{text}");
+        assert!(text.contains("lives on GPU 0 (Simulated GPU)"), "{text}");
+        assert!(memory.copy_from_host(stream, &[0; 10]).is_err());
+    }
+    let (error, text) = message(launch(&other, &COUNT, &mut memory));
+    assert!(matches!(error, Error::Launch(LaunchError::OtherDevice { argument: 1, .. })), "{text}");
+    assert!(text.contains("lives on GPU 0 (Simulated GPU), the stream runs on GPU 1"), "{text}");
+});
+
+simulated_test!(streams_of_cudarc_are_taken, "", {
+    let device = device();
+    let context = device.cuda_context().unwrap();
+    let theirs = context.new_stream().unwrap();
+    let stream = Stream::from_cuda_stream(&theirs).unwrap();
+    assert!(*stream.device() == device && std::sync::Arc::ptr_eq(stream.cuda_stream().unwrap(), &theirs));
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
+    let default = Stream::from_cuda_stream(&context.default_stream()).unwrap();
+    assert_eq!(default.to_host(&memory).unwrap(), [1; 10]);
+});
+
+simulated_test!(a_driver_without_a_gpu, "gpus=0", {
+    assert!(Device::new().unwrap().is_cpu());
+    let (error, text) = message(Device::gpu(0));
+    assert!(matches!(error, Error::Device(DeviceError::NoGpu { .. })), "{text}");
+    assert!(text.contains("CUDA_VISIBLE_DEVICES is not set") && text.contains("WARPSMITH_DEVICE=cpu"), "{text}");
+    assert_eq!(Device::gpu_count(), 0);
+});
+
+simulated_test!(a_gpu_that_is_not_there, "gpus=2", {
+    assert_eq!(Device::gpu_count(), 2);
+    let (_, text) = message(Device::gpu(2));
+    assert!(text.contains("there is no GPU 2: the driver sees 2, numbered from 0"), "{text}");
+});
+
+simulated_test!(a_driver_that_does_not_start_is_no_reason_to_fall_back, "init=803", {
+    let (error, text) = message(Device::new());
+    assert!(matches!(error, Error::Device(DeviceError::Init { .. })), "{text}");
+    assert!(text.contains("reboot") && text.contains("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"), "{text}");
+});
+
+simulated_test!(the_toolkits_stub_is_recognised, "init=34", {
+    let (_, text) = message(Device::gpu(0));
+    assert!(text.contains("stub"), "{text}");
+});
+
+/// A folder with a `libcuda.so` in which nothing can be found.
+fn empty_library() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().join(format!("warpsmith-empty-driver-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).ok()?;
+        let source = folder.join("empty.rs");
+        std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn cuInit(_: u32) -> u32 { 0 }").ok()?;
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut command = Command::new(rustc);
+        command.args(["--edition", "2024", "--crate-type", "cdylib", "-o"]).arg(folder.join("libcuda.so")).arg(source);
+        command.output().ok()?.status.success().then_some(folder)
+    });
+    folder.as_deref()
+}
+
+#[test]
+fn a_driver_that_lacks_a_function_is_too_old() {
+    if std::env::var_os(CHILD).is_some() {
+        let (error, text) = message(Device::new());
+        assert!(matches!(error, Error::Device(DeviceError::OldDriver { .. })), "{text}");
+        assert!(text.contains("it lacks `cuDriverGetVersion`") && text.contains("update the driver"), "{text}");
+        return;
+    }
+    match empty_library() {
+        Some(folder) => {
+            child(concat!(module_path!(), "::a_driver_that_lacks_a_function_is_too_old"), folder.as_os_str(), "");
+        }
+        None => eprintln!("skipped: no rustc to build the library with"),
+    }
+}
+
+#[test]
+fn without_a_driver_the_error_says_what_was_looked_for() {
+    let text =
+        DeviceError::NoDriver { looked_for: vec!["libcuda.so".to_owned(), "libcuda.so.1".to_owned()] }.to_string();
+    assert!(text.contains("looked for libcuda.so, libcuda.so.1") && text.contains("LD_LIBRARY_PATH"), "{text}");
+    // On a machine without a driver, the real thing.
+    if let Err(Error::Device(error @ DeviceError::NoDriver { .. })) = Device::gpu(0) {
+        assert!(error.to_string().contains("libcuda.so.1"), "{error}");
+        assert!(Device::new().is_ok_and(|device| device.is_cpu()) || std::env::var_os("WARPSMITH_DEVICE").is_some());
+    } else {
+        eprintln!("skipped on this machine: it has a driver");
+    }
+}

@@ -1,0 +1,469 @@
+//! A simulated `libcuda.so`: the driver functions that this crate calls, on host memory, as lazy as the real one may be.
+//!
+//! Work waits in its stream's queue until something waits for it, so that missing order shows: a copy that should come
+//! after another stream's kernel finds the old bytes, and memory freed too early is poisoned. Every access is checked
+//! against what is allocated, and a wrong one is the sticky error 700. Built by the tests with `rustc`, as a `cdylib`.
+//!
+//! `SIMULATED_CUDA` sets it up: `key=value` pairs with commas between; see [`setting`].
+
+#![allow(non_snake_case, reason = "the functions are named as the driver's are")]
+#![allow(clippy::missing_safety_doc, reason = "the functions are the driver's")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+const SUCCESS: u32 = 0;
+const INVALID_VALUE: u32 = 1;
+const OUT_OF_MEMORY: u32 = 2;
+const INVALID_PTX: u32 = 218;
+const UNSUPPORTED_PTX_VERSION: u32 = 222;
+const NOT_FOUND: u32 = 500;
+const NOT_READY: u32 = 600;
+const ILLEGAL_ADDRESS: u32 = 700;
+
+/// `init` (answer of `cuInit`), `version`, `gpus`, `major`, `minor`, `pools`, `memory` (bytes).
+fn setting(key: &str, default: u64) -> u64 {
+    let all = std::env::var("SIMULATED_CUDA").unwrap_or_default();
+    let found = all.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key);
+    found.map_or(default, |(_, value)| value.parse().expect("settings are numbers"))
+}
+
+enum Op {
+    CopyIn { to: u64, bytes: Vec<u8> },
+    Copy { to: u64, from: u64, bytes: usize },
+    CopyOut { to: usize, from: u64, bytes: usize },
+    Set { to: u64, value: u8, bytes: usize },
+    Free { address: u64 },
+    Wait { stream: usize, position: u64 },
+    Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64 },
+    /// Keeps the stream busy until the test lets it go.
+    Hold,
+}
+
+#[derive(Default)]
+struct Stream {
+    queue: VecDeque<Op>,
+    done: u64,
+}
+
+impl Stream {
+    fn given(&self) -> u64 {
+        self.done + self.queue.len() as u64
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Event {
+    stream: usize,
+    position: u64,
+}
+
+#[derive(Default)]
+struct State {
+    streams: BTreeMap<usize, Stream>,
+    events: BTreeMap<usize, Event>,
+    /// Address and size of what is allocated.
+    memory: BTreeMap<u64, usize>,
+    entries: Vec<String>,
+    limits: BTreeMap<u32, usize>,
+    next: usize,
+    sticky: u32,
+    hold: bool,
+    calls: Vec<String>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+thread_local! {
+    static CURRENT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl State {
+    fn used(&self) -> u64 {
+        self.memory.values().map(|&bytes| bytes as u64).sum()
+    }
+
+    fn check(&mut self, address: u64, bytes: usize) -> bool {
+        let block = self.memory.range(..=address).next_back();
+        let inside = block.is_some_and(|(&start, &size)| address + bytes as u64 <= start + size as u64);
+        if !inside {
+            self.sticky = ILLEGAL_ADDRESS;
+            self.calls.push(format!("illegal address: {bytes} bytes"));
+        }
+        inside
+    }
+
+    /// Does a stream's work up to a position; false when it is held up.
+    fn run(&mut self, stream: usize, position: u64) -> bool {
+        while self.streams.entry(stream).or_default().done < position {
+            if !self.step(stream) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn step(&mut self, stream: usize) -> bool {
+        let hold = self.hold;
+        let queue = &mut self.streams.entry(stream).or_default().queue;
+        let Some(op) = queue.pop_front() else { return true };
+        match op {
+            Op::Hold if hold => {
+                queue.push_front(Op::Hold);
+                return false;
+            }
+            Op::Wait { stream: other, position } => {
+                if !self.run(other, position) {
+                    self.streams.entry(stream).or_default().queue.push_front(Op::Wait { stream: other, position });
+                    return false;
+                }
+            }
+            op => self.execute(op),
+        }
+        self.streams.entry(stream).or_default().done += 1;
+        true
+    }
+
+    fn execute(&mut self, op: Op) {
+        // SAFETY: `check` finds the range inside an allocation of this driver; host sides are the caller's promise.
+        unsafe {
+            match op {
+                Op::CopyIn { to, bytes } if self.check(to, bytes.len()) => {
+                    (to as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+                }
+                Op::Copy { to, from, bytes } if self.check(to, bytes) && self.check(from, bytes) => {
+                    (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
+                }
+                Op::CopyOut { to, from, bytes } if self.check(from, bytes) => {
+                    (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
+                }
+                Op::Set { to, value, bytes } if self.check(to, bytes) => (to as *mut u8).write_bytes(value, bytes),
+                Op::Free { address } => self.free(address),
+                Op::Launch { entry, grid, memory, len, record, launch } => {
+                    self.kernel(&entry, grid, memory, len, record, launch);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    unsafe fn free(&mut self, address: u64) {
+        if let Some(bytes) = self.memory.remove(&address) {
+            // Kept, so that a late access finds poison instead of somebody else's memory.
+            // SAFETY: the block was allocated with this size and is never given back to the host.
+            unsafe { (address as *mut u8).write_bytes(0xdd, bytes) };
+        }
+    }
+
+    /// The kernels: `count` adds 1 to each `u32`; `panic` panics in thread 5 of block 1.
+    unsafe fn kernel(&mut self, entry: &str, grid: u64, memory: u64, len: u64, record: u64, launch: u64) {
+        if !self.check(memory, len as usize * 4) {
+            return;
+        }
+        match entry {
+            "count" => {
+                for at in 0..len {
+                    let element = (memory as *mut u32).wrapping_add(at as usize);
+                    // SAFETY: inside the block that was just checked.
+                    unsafe { *element += 1 };
+                }
+            }
+            "panic" => {
+                static FILE: &str = "src/simulated.rs";
+                let location: &'static [u64; 3] = Box::leak(Box::new([
+                    FILE.as_ptr() as u64,
+                    FILE.len() as u64,
+                    12 | 34 << 32,
+                ]));
+                let record = record as *mut u32;
+                // SAFETY: the record is this driver's own page-locked memory, laid out as the contract says.
+                unsafe {
+                    if record.read_volatile() != 0 {
+                        return;
+                    }
+                    record.write_volatile(1);
+                    record.add(1).write_volatile(1);
+                    record.add(2).cast::<u64>().write_volatile(launch);
+                    record.add(4).cast::<[u32; 6]>().write_unaligned([grid as u32 - 1, 0, 0, 5, 0, 0]);
+                    record.add(10).cast::<u64>().write_volatile(location.as_ptr() as u64);
+                    record.add(12).cast::<[u64; 4]>().write_volatile([3, len, 0, 0]);
+                    record.add(20).write_volatile(1);
+                }
+            }
+            _ => self.sticky = ILLEGAL_ADDRESS,
+        }
+    }
+
+    fn push(&mut self, stream: usize, op: Op) -> u32 {
+        self.streams.entry(stream).or_default().queue.push_back(op);
+        self.sticky
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<u64, u32> {
+        if self.used() + bytes as u64 > setting("memory", 1 << 30) {
+            return Err(OUT_OF_MEMORY);
+        }
+        let layout = std::alloc::Layout::from_size_align(bytes, 256).expect("a size that the host can allocate");
+        // SAFETY: the callers ask for at least one byte.
+        let block = unsafe { std::alloc::alloc(layout) };
+        // SAFETY: allocated just now.
+        unsafe { block.write_bytes(0xa5, bytes) };
+        self.memory.insert(block as u64, bytes);
+        Ok(block as u64)
+    }
+
+    fn run_all(&mut self) -> u32 {
+        for stream in self.streams.keys().copied().collect::<Vec<_>>() {
+            let position = self.streams[&stream].given();
+            self.run(stream, position);
+        }
+        self.sticky
+    }
+}
+
+macro_rules! driver {
+    ($($name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> u32 {
+            #[allow(unused_unsafe, reason = "some functions touch no pointer")]
+            // SAFETY: the caller keeps the driver's contract: pointers are valid for what the function reads and writes.
+            unsafe {
+                $body
+            }
+        }
+    )*};
+}
+
+driver! {
+    cuInit(_flags: c_uint) { setting("init", 0) as u32 }
+    cuDriverGetVersion(version: *mut c_int) { *version = setting("version", 13000) as c_int; SUCCESS }
+    cuGetErrorName(code: c_uint, name: *mut *const c_char) {
+        let text: &CStr = match code {
+            1 => c"CUDA_ERROR_INVALID_VALUE",
+            2 => c"CUDA_ERROR_OUT_OF_MEMORY",
+            34 => c"CUDA_ERROR_STUB_LIBRARY",
+            218 => c"CUDA_ERROR_INVALID_PTX",
+            222 => c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+            500 => c"CUDA_ERROR_NOT_FOUND",
+            700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+            803 => c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            _ => return INVALID_VALUE,
+        };
+        *name = text.as_ptr();
+        SUCCESS
+    }
+    cuGetErrorString(code: c_uint, text: *mut *const c_char) { cuGetErrorName(code, text) }
+    cuDeviceGetCount(count: *mut c_int) { *count = setting("gpus", 1) as c_int; SUCCESS }
+    cuDeviceGet(device: *mut c_int, ordinal: c_int) { *device = ordinal; SUCCESS }
+    cuDeviceGetName(name: *mut c_char, _len: c_int, _device: c_int) {
+        name.copy_from_nonoverlapping(c"Simulated GPU".as_ptr(), 14);
+        SUCCESS
+    }
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, _device: c_int) {
+        *value = match attribute {
+            1 | 2 | 3 => 1024,
+            4 => 64,
+            5 => i32::MAX,
+            6 | 7 => 65_535,
+            8 => 48 << 10,
+            10 => 32,
+            12 => 65_536,
+            16 => 4,
+            39 => 2048,
+            75 => setting("major", 9) as c_int,
+            76 => setting("minor", 0) as c_int,
+            97 => 227 << 10,
+            115 => setting("pools", 1) as c_int,
+            _ => return INVALID_VALUE,
+        };
+        SUCCESS
+    }
+    cuDeviceGetDefaultMemPool(pool: *mut *mut c_void, _device: c_int) { *pool = 64 as *mut c_void; SUCCESS }
+    cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) { *context = 4096 + device as usize; SUCCESS }
+    cuDevicePrimaryCtxRelease_v2(_device: c_int) { state().calls.push("release".to_owned()); SUCCESS }
+    cuCtxGetCurrent(context: *mut usize) { *context = CURRENT.get(); SUCCESS }
+    cuCtxSetCurrent(context: usize) { CURRENT.set(context); SUCCESS }
+    cuCtxGetLimit(value: *mut usize, limit: c_uint) {
+        *value = state().limits.get(&limit).copied().unwrap_or(1024);
+        SUCCESS
+    }
+    cuCtxSetLimit(limit: c_uint, value: usize) { state().limits.insert(limit, value); SUCCESS }
+    cuCtxSynchronize() { state().run_all() }
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        let all = setting("memory", 1 << 30);
+        *total = all as usize;
+        *free = (all - state().used()) as usize;
+        SUCCESS
+    }
+    cuMemAlloc_v2(address: *mut u64, bytes: usize) {
+        match state().allocate(bytes) {
+            Ok(block) => { *address = block; SUCCESS }
+            Err(code) => code,
+        }
+    }
+    cuMemFree_v2(address: u64) { state().free(address); SUCCESS }
+    cuMemAllocAsync(address: *mut u64, bytes: usize, _stream: usize) { cuMemAlloc_v2(address, bytes) }
+    cuMemFreeAsync(address: u64, stream: usize) { state().push(stream, Op::Free { address }) }
+    cuMemPoolTrimTo(_pool: *mut c_void, _keep: usize) { state().calls.push("trim".to_owned()); SUCCESS }
+    cuMemHostAlloc(host: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        let block = std::alloc::alloc(std::alloc::Layout::from_size_align(bytes, 4096).expect("a small size"));
+        *host = block.cast();
+        SUCCESS
+    }
+    cuMemFreeHost(_host: *mut c_void) { state().calls.push("free host".to_owned()); SUCCESS }
+    cuMemHostGetDevicePointer_v2(address: *mut u64, host: *mut c_void, _flags: c_uint) { *address = host as u64; SUCCESS }
+    cuPointerGetAttribute(_value: *mut c_void, _attribute: c_uint, _address: u64) { INVALID_VALUE }
+    cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, bytes: usize, stream: usize) {
+        let bytes = std::slice::from_raw_parts(from, bytes).to_vec();
+        state().push(stream, Op::CopyIn { to, bytes })
+    }
+    cuMemcpyDtoHAsync_v2(to: usize, from: u64, bytes: usize, stream: usize) {
+        state().push(stream, Op::CopyOut { to, from, bytes })
+    }
+    cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        state().push(stream, Op::Copy { to, from, bytes })
+    }
+    cuMemcpyDtoH_v2(to: *mut u8, from: u64, bytes: usize) {
+        // Of constants of a module only, which are not in `memory`.
+        to.copy_from_nonoverlapping(from as *const u8, bytes);
+        SUCCESS
+    }
+    cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) {
+        state().push(stream, Op::Set { to, value, bytes })
+    }
+    cuStreamCreate(stream: *mut usize, _flags: c_uint) {
+        let mut state = state();
+        state.next += 16;
+        *stream = 1 << 20 | state.next;
+        state.streams.insert(*stream, Stream::default());
+        SUCCESS
+    }
+    cuStreamDestroy_v2(_stream: usize) { state().calls.push("destroy stream".to_owned()); SUCCESS }
+    cuStreamSynchronize(stream: usize) {
+        let mut state = state();
+        let position = state.streams.entry(stream).or_default().given();
+        state.run(stream, position);
+        state.sticky
+    }
+    cuStreamQuery(stream: usize) {
+        let mut state = state();
+        if state.sticky != 0 { return state.sticky; }
+        if state.streams.entry(stream).or_default().queue.is_empty() { return SUCCESS; }
+        state.step(stream);
+        NOT_READY
+    }
+    cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
+        let mut state = state();
+        let Event { stream: other, position } = state.events.get(&event).copied().unwrap_or_default();
+        state.calls.push("wait".to_owned());
+        state.push(stream, Op::Wait { stream: other, position })
+    }
+    cuEventCreate(event: *mut usize, _flags: c_uint) {
+        let mut state = state();
+        state.next += 16;
+        *event = 1 << 24 | state.next;
+        state.calls.push("event".to_owned());
+        SUCCESS
+    }
+    cuEventRecord(event: usize, stream: usize) {
+        let mut state = state();
+        let position = state.streams.entry(stream).or_default().given();
+        state.events.insert(event, Event { stream, position });
+        SUCCESS
+    }
+    cuEventQuery(event: usize) {
+        let mut state = state();
+        let Event { stream, position } = state.events.get(&event).copied().unwrap_or_default();
+        if state.streams.entry(stream).or_default().done >= position { return state.sticky; }
+        state.step(stream);
+        NOT_READY
+    }
+    cuEventSynchronize(event: usize) {
+        let mut state = state();
+        let Event { stream, position } = state.events.get(&event).copied().unwrap_or_default();
+        state.run(stream, position);
+        state.sticky
+    }
+    cuEventElapsedTime(milliseconds: *mut f32, _start: usize, _end: usize) { *milliseconds = 1.5; SUCCESS }
+    cuEventDestroy_v2(_event: usize) { SUCCESS }
+    cuModuleLoadDataEx(
+        module: *mut usize, image: *const c_char, count: c_uint, options: *mut c_uint, values: *mut *mut c_void,
+    ) {
+        let text = CStr::from_ptr(image).to_string_lossy().into_owned();
+        if text.contains("too new") { return UNSUPPORTED_PTX_VERSION; }
+        if text.contains("broken") {
+            for at in 0..count as usize {
+                // The error log's buffer.
+                if *options.add(at) == 5 {
+                    let log = c"ptxas application ptx input, line 7; error: simulated";
+                    (*values.add(at)).cast::<c_char>().copy_from_nonoverlapping(log.as_ptr(), log.count_bytes() + 1);
+                }
+            }
+            return INVALID_PTX;
+        }
+        state().calls.push("load".to_owned());
+        *module = 1;
+        SUCCESS
+    }
+    cuModuleUnload(_module: usize) { SUCCESS }
+    cuModuleGetFunction(function: *mut usize, _module: usize, name: *const c_char) {
+        let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+        if name == "missing" { return NOT_FOUND; }
+        let mut state = state();
+        state.entries.push(name);
+        *function = state.entries.len();
+        SUCCESS
+    }
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, _function: usize) {
+        // Registers that allow 512 threads, and 1 KiB of shared memory.
+        *value = match attribute { 0 => 512, 1 => 1024, 4 => 128, _ => 0 };
+        SUCCESS
+    }
+    cuFuncSetAttribute(_function: usize, attribute: c_uint, value: c_int) {
+        state().calls.push(format!("function attribute {attribute} = {value}"));
+        SUCCESS
+    }
+    cuLaunchKernel(
+        function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
+        _block_z: c_uint, _shared: c_uint, stream: usize, arguments: *mut *mut c_void, _extra: *mut *mut c_void,
+    ) {
+        // Every kernel here takes one writable slice: a pointer, an extent that begins with the length, and the two hidden
+        // arguments.
+        let word = |at: usize| (*arguments.add(at)).cast::<u64>().read_unaligned();
+        let mut state = state();
+        let entry = state.entries[function - 1].clone();
+        if state.hold {
+            state.push(stream, Op::Hold);
+        }
+        let (memory, len, record, launch) = (word(0), word(1), word(2), word(3));
+        state.push(stream, Op::Launch { entry, grid: u64::from(grid_x), memory, len, record, launch })
+    }
+}
+
+/// For the tests: kernels wait while `on` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_hold(on: c_uint) {
+    state().hold = on != 0;
+}
+
+/// For the tests: how many calls of a kind were made, and what they were; see the pushes to `calls`.
+///
+/// # Safety
+/// `kind` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn simulated_calls(kind: *const c_char) -> u64 {
+    // SAFETY: the caller's promise.
+    let kind = unsafe { CStr::from_ptr(kind) }.to_string_lossy();
+    state().calls.iter().filter(|call| **call == *kind).count() as u64
+}
+
+/// For the tests: bytes that are allocated.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_bytes() -> u64 {
+    state().used()
+}
