@@ -1,1 +1,5 @@
-fn main() {}
+//! Compiles the kernels of this package.
+
+fn main() {
+    warpsmith_build::compile();
+}

@@ -1,0 +1,9 @@
+//! What threads do together, and what a launch does with its arguments: CPU executor and GPU against plain host code.
+
+mod atomics;
+mod barriers;
+mod kernels;
+mod safety;
+mod shared_memory;
+mod views;
+mod warps;

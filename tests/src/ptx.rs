@@ -1,0 +1,106 @@
+//! The PTX that a test program carries, and questions about its text.
+
+use std::fmt::Write;
+
+use warpsmith::{Image, KernelRecord};
+
+/// Every kernel instance of this program.
+///
+/// # Panics
+/// When the device build of one of its targets failed, or what it carries cannot be read.
+#[must_use]
+pub fn kernels() -> Vec<&'static KernelRecord> {
+    let failures = warpsmith::failed_targets().expect("the linker put whole bundles into this program");
+    let text = failures.iter().fold(String::new(), |mut text, (target, message)| {
+        let _ = write!(text, "\n{target}: {message}");
+        text
+    });
+    assert!(failures.is_empty(), "the device build failed for:{text}");
+    warpsmith::compiled_kernels().expect("the linker put whole bundles into this program")
+}
+
+/// The PTX of one kernel, for asking about.
+#[derive(Debug)]
+pub struct Text {
+    kernel: String,
+    ptx: String,
+}
+
+/// The PTX of the kernel of this name in the module `module` (`module_path!()`), for the highest architecture that was built.
+///
+/// # Panics
+/// When the program carries none, or more than one.
+#[must_use]
+pub fn of(module: &str, name: &str) -> Text {
+    let found: Vec<_> =
+        kernels().into_iter().filter(|kernel| kernel.key.module_path == module && kernel.key.name == name).collect();
+    let [kernel] = found[..] else { panic!("{} kernels are named {module}::{name}, not one", found.len()) };
+    let image = kernel.images.last().expect("a kernel has an image for each architecture");
+    Text { kernel: name.to_owned(), ptx: code(image) }
+}
+
+/// An image's text without comments and debug sections, whose words would be found by mistake.
+fn code(image: &Image) -> String {
+    let mut code = String::new();
+    for line in image.ptx.lines() {
+        let line = line.split("//").next().unwrap_or("").trim_end();
+        if line.trim_start().starts_with(".section") {
+            break;
+        }
+        if !line.is_empty() {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code
+}
+
+impl Text {
+    /// How often `part` occurs.
+    #[must_use]
+    pub fn count(&self, part: &str) -> usize {
+        self.ptx.matches(part).count()
+    }
+
+    /// Demands that `part` occurs.
+    ///
+    /// # Panics
+    /// When it does not, with the whole text.
+    pub fn check(&self, part: &str) -> &Self {
+        assert!(self.ptx.contains(part), "`{}` lacks {part:?}:\n{}", self.kernel, self.ptx);
+        self
+    }
+
+    /// Demands that one of `parts` occurs.
+    ///
+    /// # Panics
+    /// When none does, with the whole text.
+    pub fn check_any(&self, parts: &[&str]) -> &Self {
+        assert!(
+            parts.iter().any(|part| self.ptx.contains(part)),
+            "`{}` has none of {parts:?}:\n{}",
+            self.kernel,
+            self.ptx
+        );
+        self
+    }
+
+    /// Demands that `part` does not occur.
+    ///
+    /// # Panics
+    /// When it does, with the whole text.
+    pub fn check_not(&self, part: &str) -> &Self {
+        assert!(!self.ptx.contains(part), "`{}` has {part:?}:\n{}", self.kernel, self.ptx);
+        self
+    }
+
+    /// Demands that `part` occurs `count` times.
+    ///
+    /// # Panics
+    /// When it does not, with the whole text.
+    pub fn check_count(&self, part: &str, count: usize) -> &Self {
+        let found = self.count(part);
+        assert_eq!(found, count, "`{}` has {part:?} {found} times, not {count}:\n{}", self.kernel, self.ptx);
+        self
+    }
+}

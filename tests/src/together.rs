@@ -1,0 +1,22 @@
+//! Comparing a whole launch with the host, for kernels that are no map over numbers.
+
+use std::fmt::Debug;
+
+use warpsmith::prelude::*;
+
+use crate::devices::devices;
+
+/// Runs `work` on every device and compares what it gives with `expected`.
+///
+/// # Panics
+/// When an element differs, naming the device and the first one, or when a device fails.
+pub fn check_on_devices<T: PartialEq + Debug>(expected: &[T], work: impl Fn(&Stream) -> warpsmith::Result<Vec<T>>) {
+    for device in devices() {
+        let results =
+            device.stream().and_then(|stream| work(&stream)).unwrap_or_else(|error| panic!("on {device}: {error}"));
+        assert_eq!(results.len(), expected.len(), "number of results on {device}");
+        if let Some(i) = (0..expected.len()).find(|i| results[*i] != expected[*i]) {
+            panic!("on {device}, result {i} is {:?}, not {:?}", results[i], expected[i]);
+        }
+    }
+}
