@@ -60,6 +60,7 @@ pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
     if entries.is_empty() {
         return Ok(Lowered::default());
     }
+    link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
     validate::check(&module, &entries)?;
     let mut warnings = Vec::new();

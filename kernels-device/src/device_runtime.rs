@@ -2,14 +2,15 @@
 //!
 //! Compiled in the device build only; the lowering finds these functions by their symbols.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::arch::asm;
+use core::mem::offset_of;
 
 /// The first panic of a launch, in host memory that the device can write; the runtime reads it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct PanicRecord {
     /// 0 until a thread claims the record.
-    pub claimed: AtomicU32,
+    pub claimed: u32,
     /// Index into the kernel's panic sites.
     pub site: u32,
     /// The launch's id, as the host chose it.
@@ -38,34 +39,52 @@ unsafe extern "C" {
     safe fn __warpsmith_sreg_ctaid_z() -> u32;
 }
 
+/// Stores past all caches' reordering, without the checks of a debug build: a panic here would call itself.
+#[inline(always)]
+unsafe fn store32(address: u64, value: u32) {
+    // SAFETY: the caller gives an address inside the record.
+    unsafe { asm!("/*ptx: st.volatile.b32 [{0:r}], {1:e}; */", in(reg) address, in(reg) value) }
+}
+
+/// As [`store32`].
+#[inline(always)]
+unsafe fn store64(address: u64, value: u64) {
+    // SAFETY: the caller gives an address inside the record.
+    unsafe { asm!("/*ptx: st.volatile.b64 [{0:r}], {1:r}; */", in(reg) address, in(reg) value) }
+}
+
 /// Records a panic, if it is the launch's first, and ends the thread.
 #[doc(hidden)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __warpsmith_panic(site: u32, location: u64, v0: u64, v1: u64, v2: u64, v3: u64) -> ! {
-    // SAFETY: the launcher passes the address of a record that lives as long as the stream.
+    // SAFETY: the launcher passes the address of a record that lives as long as the stream; wrapping arithmetic on it
+    // stays inside the record.
     unsafe {
-        let record = __warpsmith_hidden(0) as *mut PanicRecord;
-        let claimed = &(*record).claimed;
-        if claimed.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            (&raw mut (*record).site).write_volatile(site);
-            (&raw mut (*record).launch).write_volatile(__warpsmith_hidden(1));
-            let block = (&raw mut (*record).block).cast::<u32>();
-            block.write_volatile(__warpsmith_sreg_ctaid_x());
-            block.add(1).write_volatile(__warpsmith_sreg_ctaid_y());
-            block.add(2).write_volatile(__warpsmith_sreg_ctaid_z());
-            let thread = (&raw mut (*record).thread).cast::<u32>();
-            thread.write_volatile(__warpsmith_sreg_tid_x());
-            thread.add(1).write_volatile(__warpsmith_sreg_tid_y());
-            thread.add(2).write_volatile(__warpsmith_sreg_tid_z());
-            (&raw mut (*record).location).write_volatile(location);
-            let values = (&raw mut (*record).values).cast::<u64>();
-            values.write_volatile(v0);
-            values.add(1).write_volatile(v1);
-            values.add(2).write_volatile(v2);
-            values.add(3).write_volatile(v3);
-            (&raw mut (*record).done).write_volatile(1);
+        let record = __warpsmith_hidden(0);
+        let at = |offset: usize| record.wrapping_add(offset as u64);
+        let claimed: u32;
+        asm!("/*ptx: atom.relaxed.sys.cas.b32 {0:e}, [{1:r}], 0, 1; */", out(reg) claimed,
+            in(reg) at(offset_of!(PanicRecord, claimed)));
+        if claimed == 0 {
+            store32(at(offset_of!(PanicRecord, site)), site);
+            store64(at(offset_of!(PanicRecord, launch)), __warpsmith_hidden(1));
+            let block = offset_of!(PanicRecord, block);
+            store32(at(block), __warpsmith_sreg_ctaid_x());
+            store32(at(block.wrapping_add(4)), __warpsmith_sreg_ctaid_y());
+            store32(at(block.wrapping_add(8)), __warpsmith_sreg_ctaid_z());
+            let thread = offset_of!(PanicRecord, thread);
+            store32(at(thread), __warpsmith_sreg_tid_x());
+            store32(at(thread.wrapping_add(4)), __warpsmith_sreg_tid_y());
+            store32(at(thread.wrapping_add(8)), __warpsmith_sreg_tid_z());
+            store64(at(offset_of!(PanicRecord, location)), location);
+            let values = offset_of!(PanicRecord, values);
+            store64(at(values), v0);
+            store64(at(values.wrapping_add(8)), v1);
+            store64(at(values.wrapping_add(16)), v2);
+            store64(at(values.wrapping_add(24)), v3);
+            store32(at(offset_of!(PanicRecord, done)), 1);
         }
-        core::arch::asm!("/*ptx: exit; */", options(noreturn));
+        asm!("/*ptx: exit; */", options(noreturn));
     }
 }
 

@@ -107,19 +107,22 @@ impl Sources {
 
 /// Lets LLVM's linker leave out what nothing refers to.
 fn make_optional(module: &Module) {
-    let drop: Vec<Value> = module.globals().filter(|g| g.name().starts_with("llvm.")).collect();
-    for global in drop {
-        // `llvm.used` and `llvm.compiler.used` would keep what no kernel reaches.
-        if global.linkage() == linkage::APPENDING {
-            global.delete_global();
-        }
-    }
+    drop_anchors(module);
     for symbol in module.functions().chain(module.globals()) {
         if !symbol.is_declaration()
             && !matches!(symbol.linkage(), linkage::INTERNAL | linkage::PRIVATE | linkage::AVAILABLE_EXTERNALLY)
         {
             symbol.clear_comdat();
             symbol.set_linkage(linkage::LINK_ONCE_ODR);
+        }
+    }
+}
+
+/// Drops `llvm.used` and its like, which would keep what no kernel reaches.
+pub(super) fn drop_anchors(module: &Module) {
+    for global in module.globals() {
+        if global.linkage() == linkage::APPENDING {
+            global.delete_global();
         }
     }
 }

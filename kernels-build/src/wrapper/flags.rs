@@ -15,7 +15,7 @@ pub(crate) const FLAGS: &[&str] = &[
     "-Csymbol-mangling-version=v0",
     "-Clto=off",
     "-Cembed-bitcode=no",
-    "-Cdebuginfo=line-tables-only",
+    "-Cdebuginfo=line-directives-only",
     "-Zmir-enable-passes=-JumpThreading",
 ];
 
