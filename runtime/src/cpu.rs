@@ -13,6 +13,7 @@ mod coroutine;
 mod grid;
 mod panics;
 mod shared;
+mod stack;
 #[cfg(test)]
 mod tests;
 

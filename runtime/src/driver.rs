@@ -83,7 +83,8 @@ macro_rules! driver_functions {
             fn load() -> Result<Self, DeviceError> {
                 // SAFETY: opening the driver's library runs its initialisers, which every CUDA program does.
                 if !unsafe { cudarc::driver::sys::is_culib_present() } {
-                    return Err(DeviceError::NoDriver { looked_for: library_names() });
+                    let library_path = std::env::var("LD_LIBRARY_PATH").ok();
+                    return Err(DeviceError::NoDriver { looked_for: library_names(), library_path });
                 }
                 // SAFETY: as above; it is there, so this does not panic.
                 let library = unsafe { cudarc::driver::sys::culib() };
@@ -147,16 +148,13 @@ driver_functions! {
     );
 }
 
-/// The names under which the driver's library is looked for, without repeats.
+/// The names under which the driver's library is looked for and that drivers really use.
 fn library_names() -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for library in ["cuda", "nvcuda"] {
-        for name in cudarc::get_lib_name_candidates(library) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
+    let library = if cfg!(windows) { "nvcuda" } else { "cuda" };
+    let plain = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    // The others are spellings of toolkits' libraries, which cudarc tries for every library alike.
+    let mut names: Vec<String> = cudarc::get_lib_name_candidates(library);
+    names.retain(|name| name.starts_with(&plain));
     names
 }
 

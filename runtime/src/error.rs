@@ -76,13 +76,17 @@ impl DriverError {
 pub enum DeviceError {
     /// The driver's library is not on this machine.
     #[error(
-        "no NVIDIA driver on this machine: looked for {} and could open none; install the NVIDIA driver (no CUDA toolkit \
-         is needed), or, where the driver is in an unusual place, add its folder to LD_LIBRARY_PATH; without a GPU use \
-         Device::cpu() or WARPSMITH_DEVICE=cpu", looked_for.join(", ")
+        "no NVIDIA driver on this machine: looked for {} in LD_LIBRARY_PATH ({}) and in the system's library folders, and \
+         could open none; install the NVIDIA driver (no CUDA toolkit is needed), or, where it is in an unusual place, add its \
+         folder to LD_LIBRARY_PATH; without a GPU use Device::cpu() or WARPSMITH_DEVICE=cpu",
+        looked_for.join(", "),
+        library_path.as_deref().map_or_else(|| "not set".to_owned(), |value| format!("{value:?}"))
     )]
     NoDriver {
         /// The names that were tried.
         looked_for: Vec<String>,
+        /// The value of `LD_LIBRARY_PATH`.
+        library_path: Option<String>,
     },
     /// The driver is older than any that this crate supports.
     #[error(

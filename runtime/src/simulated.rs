@@ -567,9 +567,9 @@ fn a_driver_that_lacks_a_function_is_too_old() {
 
 #[test]
 fn without_a_driver_the_error_says_what_was_looked_for() {
-    let text =
-        DeviceError::NoDriver { looked_for: vec!["libcuda.so".to_owned(), "libcuda.so.1".to_owned()] }.to_string();
-    assert!(text.contains("looked for libcuda.so, libcuda.so.1") && text.contains("LD_LIBRARY_PATH"), "{text}");
+    let looked_for = vec!["libcuda.so".to_owned(), "libcuda.so.1".to_owned()];
+    let text = DeviceError::NoDriver { looked_for, library_path: Some("/opt".to_owned()) }.to_string();
+    assert!(text.contains("looked for libcuda.so, libcuda.so.1 in LD_LIBRARY_PATH (\"/opt\")"), "{text}");
     // On a machine without a driver, the real thing.
     if let Err(Error::Device(error @ DeviceError::NoDriver { .. })) = Device::gpu(0) {
         assert!(error.to_string().contains("libcuda.so.1"), "{error}");

@@ -241,6 +241,15 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         DeviceBuffer { storage: self.storage, len: self.len, _elements: PhantomData }
     }
 
+    /// The first element's address on the buffer's device, for `unsafe` kernels that take raw pointers.
+    ///
+    /// Uses through this address are not known to the buffer: launch on the stream that last used it, and keep the buffer
+    /// until that work is done.
+    #[must_use]
+    pub fn as_device_ptr(&self) -> *const T {
+        self.as_slice().pointer()
+    }
+
     /// The address on a GPU, for code that uses cudarc beside this crate; `None` on the CPU executor and without elements.
     ///
     /// Uses through this address are not known to the buffer: order them yourself, on the stream that last used it.

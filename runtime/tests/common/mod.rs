@@ -1,6 +1,20 @@
 //! The devices that a test runs on.
 
+use std::io::Write;
+
 use warpsmith::{Device, DeviceError, Error};
+
+/// As [`devices`], for tests with kernels. This crate has no build script that compiles kernels, so here they run on the
+/// CPU executor alone; the package `warpsmith-tests` builds the same files with one, and runs them on a GPU too.
+#[allow(dead_code, reason = "not every test has kernels")]
+pub(crate) fn kernel_devices() -> Vec<Device> {
+    if env!("CARGO_PKG_NAME") == "warpsmith" {
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED on a GPU: its half of this test runs in the package warpsmith-tests");
+        return vec![Device::cpu()];
+    }
+    devices()
+}
 
 /// The CPU executor and, where there is one, the first GPU. `WARPSMITH_REQUIRE_GPU=1` makes its absence a failure.
 pub(crate) fn devices() -> Vec<Device> {
@@ -16,9 +30,21 @@ pub(crate) fn gpu() -> Option<Device> {
         Err(Error::Device(reason @ (DeviceError::NoDriver { .. } | DeviceError::NoGpu { .. }))) => {
             let required = std::env::var("WARPSMITH_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "WARPSMITH_REQUIRE_GPU=1, but: {reason}");
-            eprintln!("skipped on a GPU: {reason}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED on a GPU: {reason}");
             None
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// An error's message with those of its causes.
+#[allow(dead_code, reason = "not every test looks at messages")]
+pub(crate) fn text(error: Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
 }
