@@ -39,7 +39,7 @@ fn lookup(table: &[u32], mut y: GridSliceMut<u32>) {
 fn expect_even(x: &[u32]) {
     let i = global_idx().get();
     if i < x.len() {
-        assert!(x[i] % 2 == 0, "element {i} is odd");
+        assert!(x[i].is_multiple_of(2), "element {i} is odd");
     }
 }
 
@@ -84,7 +84,7 @@ fn atomics_shared_by_streams_and_threads() {
                     for _ in 0..25 {
                         increment::launch(&stream, LaunchConfig::new(4, 32), &counter).unwrap();
                         let seen = stream.to_host(&counter).unwrap()[0].load(Ordering::Relaxed);
-                        assert!(seen % 32 == 0 || device.is_gpu(), "{device}: {seen}");
+                        assert!(seen.is_multiple_of(32) || device.is_gpu(), "{device}: {seen}");
                     }
                     stream.synchronize().unwrap();
                 });
