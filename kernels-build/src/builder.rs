@@ -126,7 +126,8 @@ impl Builder {
             println!("cargo::rerun-if-env-changed={}", nested::NESTED);
             return Ok(());
         }
-        let own = ["WARPSMITH_ARCHITECTURES", "WARPSMITH_LLVM", "RUSTC_WORKSPACE_WRAPPER", "DOCS_RS"];
+        let own =
+            ["WARPSMITH_ARCHITECTURES", "WARPSMITH_LLVM", nested::TARGET_DIR, "RUSTC_WORKSPACE_WRAPPER", "DOCS_RS"];
         for variable in own.into_iter().chain(libdevice::VARIABLES) {
             println!("cargo::rerun-if-env-changed={variable}");
         }

@@ -23,6 +23,9 @@ use std::process::{Command, Stdio};
 /// Set for everything that the nested cargo starts: its build scripts return at once.
 pub(crate) const NESTED: &str = "WARPSMITH_NESTED";
 
+/// A folder for nested builds in place of each package's own; packages that share one compile dependencies once.
+pub(crate) const TARGET_DIR: &str = "WARPSMITH_TARGET_DIR";
+
 /// Why the nested build did not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -122,6 +125,8 @@ pub(crate) struct Site {
     pub(crate) target: String,
     features: BTreeSet<String>,
     profile: String,
+    name: String,
+    version: String,
     outer: Option<Outer>,
 }
 
@@ -137,6 +142,8 @@ impl Site {
             target: variable("TARGET")?.to_string_lossy().into_owned(),
             features: features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned).collect(),
             profile: profile(&out_dir).ok_or_else(|| NestedError::NoProfile { path: out_dir.clone() })?,
+            name: variable("CARGO_PKG_NAME")?.to_string_lossy().into_owned(),
+            version: variable("CARGO_PKG_VERSION")?.to_string_lossy().into_owned(),
             outer: Outer::find(),
             out_dir,
         })
@@ -157,9 +164,26 @@ impl Site {
         if wanted.is_empty() {
             return Ok(outcome);
         }
-        let run = self.check(&workspace, &package, is_member, &wanted)?;
+        let selection = if is_member { Selection::Member } else { Selection::Dependency };
+        let mut run = self.check(&workspace, &package, &selection, &wanted)?;
+        if !is_member && self.features_in(&run).is_some_and(|features| features != self.features) {
+            // The outer cargo was told which features to build, so the nested one must choose the same members.
+            let selection = self.outer.as_ref().map(|outer| outer.selection(&workspace)).unwrap_or_default();
+            if !selection.is_empty() {
+                run = self.check(&workspace, &package, &Selection::AsOuter(selection), &wanted)?;
+            }
+        }
         self.collect(&workspace, &package, &wanted, &run, &mut outcome);
         Ok(outcome)
+    }
+
+    /// The features that the package's library was compiled with.
+    fn features_in(&self, run: &Run) -> Option<BTreeSet<String>> {
+        let artifacts = run.messages.iter().filter(|message| message.get("reason").text() == Some("compiler-artifact"));
+        let mut artifacts = artifacts.filter_map(|message| Artifact::from_json(String::new(), message));
+        let ours =
+            |artifact: &Artifact| artifact.target.kind == Kind::Lib && same_file(&artifact.manifest, &self.manifest);
+        artifacts.find(ours).map(|artifact| artifact.features)
     }
 
     /// The workspace that is being built, and whether the package is a member of it.
@@ -169,7 +193,7 @@ impl Site {
             // A manifest that cargo cannot read here was not what the outer cargo was started on.
             if let Ok(workspace) = self.metadata(&manifest) {
                 let is_member = workspace.member(&self.manifest).is_some();
-                if is_member || self.is_locked_in(&workspace) {
+                if is_member || self.is_dependency_of(&workspace) {
                     return Ok((workspace, is_member));
                 }
             }
@@ -178,13 +202,22 @@ impl Site {
         Ok((workspace, true))
     }
 
-    /// Whether a workspace's lock has a package of the name of ours.
-    fn is_locked_in(&self, workspace: &Workspace) -> bool {
-        let Ok(lock) = std::fs::read_to_string(workspace.root.join("Cargo.lock")) else { return false };
-        let (Ok(name), Ok(version)) = (std::env::var("CARGO_PKG_NAME"), std::env::var("CARGO_PKG_VERSION")) else {
-            return false;
-        };
-        lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n"))
+    /// Whether a workspace's lock has our package, and from the same place.
+    fn is_dependency_of(&self, workspace: &Workspace) -> bool {
+        let mut command = self.cargo("pkgid");
+        command.args(["--offline", "--locked", "--manifest-path"]).arg(workspace.root.join("Cargo.toml"));
+        let Ok(output) = command.arg(self.spec()).output() else { return false };
+        let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let folder = self.manifest.parent().unwrap_or(Path::new(""));
+        match id.strip_prefix("path+file://") {
+            Some(path) => same_file(Path::new(path.split('#').next().unwrap_or_default()), folder),
+            None => output.status.success() && !id.is_empty(),
+        }
+    }
+
+    /// The package as cargo's options take it.
+    fn spec(&self) -> String {
+        format!("{}@{}", self.name, self.version)
     }
 
     /// The workspace of a manifest, and the package.
@@ -266,8 +299,7 @@ impl Site {
             // A new file there is a new target.
             outcome.files.extend(["src/bin", "examples", "tests", "benches"].map(|name| folder.join(name)));
         }
-        let started = self.outer.as_ref().map_or(folder, |outer| &outer.folder);
-        outcome.files.extend(Outer::config_files(started));
+        outcome.files.extend(Outer::config_files(self.started_in()));
         outcome.variables.extend(["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_INCREMENTAL"].map(str::to_owned));
         let profile = self.profile.to_uppercase().replace('-', "_");
         for option in ["OPT_LEVEL", "DEBUG_ASSERTIONS", "OVERFLOW_CHECKS", "PANIC", "INHERITS"] {
@@ -279,14 +311,21 @@ impl Site {
     fn target_dir(&self) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         (wrapper::FLAGS, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        self.out_dir.join(format!("warpsmith-{:016x}", hasher.finish()))
+        let shared = std::env::var_os(TARGET_DIR).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let folder = shared.map_or_else(|| self.out_dir.clone(), |path| self.started_in().join(path));
+        folder.join(format!("warpsmith-{:016x}", hasher.finish()))
+    }
+
+    /// Where the outer cargo was started; paths in its variables are relative to it.
+    fn started_in(&self) -> &Path {
+        self.outer.as_ref().map_or_else(|| self.manifest.parent().unwrap_or(Path::new("")), |outer| &outer.folder)
     }
 
     fn check(
         &self,
         workspace: &Workspace,
         package: &Package,
-        is_member: bool,
+        selection: &Selection,
         wanted: &[Wanted],
     ) -> Result<Run, NestedError> {
         let mut arguments: Vec<String> = Vec::new();
@@ -299,10 +338,21 @@ impl Site {
         if wanted.iter().any(|wanted| wanted.unit_tests) {
             arguments.push("--tests".into());
         }
-        if is_member {
-            arguments.push("--no-default-features".into());
-            arguments.push(format!("--features={}", self.features.iter().cloned().collect::<Vec<_>>().join(",")));
+        let mut needed = BTreeSet::new();
+        match selection {
+            Selection::Member => {
+                arguments.extend(["--package".into(), package.id.clone(), "--no-default-features".into()]);
+                arguments.push(format!("--features={}", self.features.iter().cloned().collect::<Vec<_>>().join(",")));
+            }
+            Selection::Dependency => arguments.extend(["--package".into(), self.spec()]),
+            Selection::AsOuter(selection) => {
+                arguments.extend(["--package".into(), self.spec()]);
+                arguments.extend(selection.iter().cloned());
+                let lock = std::fs::read_to_string(workspace.root.join("Cargo.lock")).unwrap_or_default();
+                needed = lockfile::dependencies(&lock, &self.name);
+            }
         }
+        let is_member = matches!(selection, Selection::Member);
         let manifest = if is_member { package.manifest.clone() } else { workspace.root.join("Cargo.toml") };
         let tests: Vec<&Path> = wanted
             .iter()
@@ -313,7 +363,7 @@ impl Site {
             let mut command = self.cargo("check");
             command.args(["--message-format=json", "--keep-going", "--locked", "--profile", &self.profile]);
             command.arg("--target").arg(&self.target).arg("--target-dir").arg(self.target_dir());
-            command.arg("--manifest-path").arg(&manifest).arg("--package").arg(&package.id).args(&arguments);
+            command.arg("--manifest-path").arg(&manifest).args(&arguments);
             // A build folder set in the user's configuration is locked by the outer cargo.
             command.env("CARGO_BUILD_BUILD_DIR", self.target_dir());
             if offline {
@@ -324,6 +374,9 @@ impl Site {
             command.env("RUSTC_WRAPPER", path).env(wrapper::MARK, "1");
             command.env(wrapper::PACKAGE, package.manifest.parent().unwrap_or(Path::new("")));
             command.env(wrapper::TESTS, std::env::join_paths(&tests).unwrap_or_default());
+            if !needed.is_empty() {
+                command.env(wrapper::NEEDED, needed.iter().cloned().collect::<Vec<_>>().join(","));
+            }
             Run::start(command)
         };
         let run = start(true)?;
@@ -397,7 +450,7 @@ impl Site {
         if let Some(artifact) = used.filter(|artifact| artifact.features != self.features) {
             outcome.warnings.push(format!(
                 "the kernels of this package were compiled with the features {:?} instead of {:?}: the workspace at {} \
-                 does not enable the same ones by default",
+                 chooses others",
                 artifact.features,
                 self.features,
                 workspace.root.display()
@@ -437,7 +490,7 @@ impl Site {
             // Relative to where the compiler ran: the workspace for its members, else the package.
             let resolve = |file: PathBuf| [&workspace.root, &root].map(|base| base.join(&file));
             let files = info.files.into_iter().filter_map(|file| resolve(file).into_iter().find(|path| path.exists()));
-            outcome.files.extend(files.filter(|file| !file.starts_with(&self.out_dir)));
+            outcome.files.extend(files);
             outcome.variables.extend(info.variables);
         }
         for (id, out_dir) in scripts {
@@ -455,8 +508,21 @@ impl Site {
         }
         let is_ours = |name: &String| name.starts_with("WARPSMITH_RUSTC") || name == NESTED;
         outcome.variables.retain(|name| !is_ours(name));
-        outcome.files.retain(|file| file.exists() && !file.starts_with(&self.out_dir));
+        // What the nested build makes itself is always newer than the build script's start.
+        let made = [self.out_dir.clone(), self.target_dir()];
+        outcome.files.retain(|file| file.exists() && !made.iter().any(|folder| file.starts_with(folder)));
     }
+}
+
+/// How the nested cargo is told what to compile.
+#[derive(Debug)]
+enum Selection {
+    /// A member of the workspace, with the features that the outer cargo gave it.
+    Member,
+    /// A dependency, with the features that the workspace asks for by default.
+    Dependency,
+    /// A dependency, and beside it the members and features that the outer cargo was told to build.
+    AsOuter(Vec<String>),
 }
 
 /// A target that is to be compiled.

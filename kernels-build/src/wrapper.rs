@@ -21,6 +21,9 @@ pub(crate) const PACKAGE: &str = "WARPSMITH_RUSTC_WRAPPER_PACKAGE";
 /// Root source files of the test targets to compile; the package's others are refused. Separated as in `PATH`.
 pub(crate) const TESTS: &str = "WARPSMITH_RUSTC_WRAPPER_TESTS";
 
+/// Names of the packages to compile, where others are only chosen for the features that they turn on.
+pub(crate) const NEEDED: &str = "WARPSMITH_RUSTC_WRAPPER_NEEDED";
+
 /// What cargo sets for build scripts, all of them, and not for the compiler; the nested build clears its own copies.
 const SCRIPT_ONLY: [&str; 3] = ["HOST", "NUM_JOBS", "OPT_LEVEL"];
 
@@ -75,7 +78,7 @@ fn compile(compiler: &OsStr, arguments: &[OsString]) -> std::io::Error {
 enum Decision {
     /// Runs it as it is: a probe, a build script, a proc macro.
     Pass,
-    /// Compiles nothing: a test target that holds no kernels.
+    /// Compiles nothing: a test target that holds no kernels, a package that nothing here depends on.
     Refuse,
     /// Runs it with our flags: a crate of the program.
     Compile(Vec<OsString>),
@@ -85,6 +88,12 @@ fn decide(arguments: &[OsString], variable: impl Fn(&str) -> Option<OsString>) -
     // A build script's probe inherits the script's environment, which is unlike that of cargo's own compiler processes.
     if SCRIPT_ONLY.iter().all(|name| variable(name).is_some()) {
         return Decision::Pass;
+    }
+    if let (Some(needed), Some(name), true) =
+        (variable(NEEDED), variable("CARGO_PKG_NAME"), variable("CARGO_CRATE_NAME").is_some())
+        && !needed.to_string_lossy().split(',').any(|needed| *needed == *name)
+    {
+        return Decision::Refuse;
     }
     let Some(arguments) = expand_argument_files(arguments) else { return Decision::Pass };
     let Some(line) = flags::CommandLine::parse(&arguments) else { return Decision::Pass };
@@ -157,6 +166,19 @@ mod tests {
         for (arguments, variables) in cases {
             assert_eq!(decide(&os(arguments), with(variables)), Decision::Pass, "{arguments} {variables:?}");
         }
+    }
+
+    #[test]
+    fn only_needed_packages_are_compiled() {
+        let variables = |needed| {
+            move |name: &str| match name {
+                NEEDED => Some(OsString::from(needed)),
+                "CARGO_PKG_NAME" | "CARGO_CRATE_NAME" => Some("app".into()),
+                _ => None,
+            }
+        };
+        assert!(matches!(decide(&os(CARGO), variables("other,app")), Decision::Compile(_)));
+        assert_eq!(decide(&os(CARGO), variables("other,apps")), Decision::Refuse);
     }
 
     #[test]

@@ -393,9 +393,8 @@ mod tests {
                 shared_bytes: self.next(),
                 sites: self.list(3, |random| PanicSite {
                     pieces: random.list(3, Self::text),
-                    values: random.list(3, |random| {
-                        ValueFormat::ALL[random.below(ValueFormat::ALL.len() as u64) as usize]
-                    }),
+                    values: random
+                        .list(3, |random| ValueFormat::ALL[random.below(ValueFormat::ALL.len() as u64) as usize]),
                 }),
                 images: self.list(3, |random| Image {
                     architecture: random.number(),

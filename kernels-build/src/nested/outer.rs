@@ -1,5 +1,6 @@
 //! The cargo that runs the build script: where it was started, and with which arguments.
 
+use super::package::{Workspace, same_file};
 use std::path::{Path, PathBuf};
 
 /// A running cargo, as the system describes it.
@@ -55,10 +56,35 @@ impl Outer {
         self.arguments.iter().any(|argument| argument == name)
     }
 
+    /// Options that select the same members and features as it was told to build.
+    pub(crate) fn selection(&self, workspace: &Workspace) -> Vec<String> {
+        let mut packages = self.values("--package", Some("-p"));
+        if self.has("--workspace") || self.has("--all") {
+            let excluded = self.values("--exclude", None);
+            let left = workspace.members.iter().filter(|member| !excluded.contains(&member.name));
+            packages = left.map(|member| member.id.clone()).collect();
+        } else if packages.is_empty() {
+            let manifest = self.manifest().unwrap_or_default();
+            let is_root = same_file(&manifest, &workspace.root.join("Cargo.toml"));
+            packages = match workspace.member(&manifest) {
+                Some(member) if !is_root => vec![member.id.clone()],
+                _ => workspace.default_members.clone(),
+            };
+        }
+        let mut options: Vec<String> = packages.into_iter().map(|package| format!("--package={package}")).collect();
+        options.extend(self.values("--features", Some("-F")).into_iter().map(|list| format!("--features={list}")));
+        let flags = ["--all-features", "--no-default-features"].into_iter().filter(|flag| self.has(flag));
+        options.extend(flags.map(str::to_owned));
+        options
+    }
+
     /// The manifest it was started on: named, or the nearest one upwards.
     pub(crate) fn manifest(&self) -> Option<PathBuf> {
         if let Some(named) = self.values("--manifest-path", None).pop() {
             return Some(self.folder.join(named));
+        }
+        if let Some(named) = self.values("--path", None).pop() {
+            return Some(self.folder.join(named).join("Cargo.toml"));
         }
         let upwards = self.folder.ancestors().map(|folder| folder.join("Cargo.toml"));
         upwards.into_iter().find(|path| path.is_file())
@@ -85,6 +111,35 @@ mod tests {
         assert_eq!(outer.values("--config", None), ["a=1", "b=2"]);
         assert_eq!(outer.values("--features", Some("-F")), ["x,y", "z", "w"]);
         assert!(outer.has("--offline") && !outer.has("--locked"));
+    }
+
+    #[test]
+    fn members_and_features_are_selected_again() {
+        let workspace = |root: &str| {
+            let member = |name: &str| {
+                format!(
+                    r#"{{"id":"{name}-id","name":"{name}","manifest_path":"{root}/{name}/Cargo.toml","targets":[],
+                        "dependencies":[]}}"#
+                )
+            };
+            let text = format!(
+                r#"{{"workspace_root":"{root}","workspace_default_members":["a-id"],"packages":[{},{}]}}"#,
+                member("a"),
+                member("b")
+            );
+            Workspace::from_json(&text).expect("as cargo prints it")
+        };
+        let cases: [(&[u8], &[&str]); 5] = [
+            (b"cargo\0build\0", &["--package=a-id"]),
+            (b"cargo\0build\0-pb\0-F\0x,y\0", &["--package=b", "--features=x,y"]),
+            (b"cargo\0build\0--workspace\0--exclude\0a\0--all-features\0", &["--package=b-id", "--all-features"]),
+            (b"cargo\0build\0--manifest-path=/w/b/Cargo.toml\0", &["--package=b-id"]),
+            (b"cargo\0run\0--no-default-features\0--\0-p\0b\0", &["--package=a-id", "--no-default-features"]),
+        ];
+        for (line, options) in cases {
+            let outer = Outer::new("/w".into(), line);
+            assert_eq!(outer.selection(&workspace("/w")), options, "{}", String::from_utf8_lossy(line));
+        }
     }
 
     #[test]

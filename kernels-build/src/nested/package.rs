@@ -74,6 +74,7 @@ impl Target {
 pub(crate) struct Package {
     /// The package as cargo's options take it: `path+file:///a#1.0.0`.
     pub(crate) id: String,
+    pub(crate) name: String,
     pub(crate) manifest: PathBuf,
     pub(crate) targets: Vec<Target>,
     /// Direct dependencies: the package's name, and the name that code uses.
@@ -89,6 +90,7 @@ impl Package {
         });
         Some(Self {
             id: package.get("id").text()?.to_owned(),
+            name: package.get("name").text()?.to_owned(),
             manifest: package.get("manifest_path").text()?.into(),
             dependencies: dependencies.collect(),
             targets: package.get("targets").items().iter().filter_map(Target::from_json).collect(),
@@ -101,6 +103,8 @@ impl Package {
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) members: Vec<Package>,
+    /// Ids of the members that cargo builds when none is named.
+    pub(crate) default_members: Vec<String>,
 }
 
 impl Workspace {
@@ -109,6 +113,7 @@ impl Workspace {
         let metadata = Value::parse(text)?;
         Some(Self {
             root: metadata.get("workspace_root").text()?.into(),
+            default_members: metadata.get("workspace_default_members").texts().map(str::to_owned).collect(),
             members: metadata.get("packages").items().iter().map(Package::from_json).collect::<Option<_>>()?,
         })
     }

@@ -129,6 +129,7 @@ mod tests {
         };
         Package {
             id: String::new(),
+            name: "my-lib".into(),
             manifest: folder.join("Cargo.toml"),
             targets: vec![target(Kind::Lib, "my-lib", "src/lib.rs"), target(Kind::Test, "t", "tests/t.rs")],
             dependencies: vec![("gpu-sort".into(), "sorting".into()), ("rand".into(), "rand".into())],
