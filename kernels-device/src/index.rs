@@ -62,7 +62,7 @@ use crate::intrinsics as position;
 #[cfg(not(warpsmith_device))]
 mod position {
     //! The same questions, asked of the CPU executor.
-    use super::Dim3;
+    use super::{Dim3, Stamp};
     use crate::host::current;
 
     macro_rules! ask {
@@ -75,6 +75,12 @@ mod position {
         )*};
     }
     ask!(thread_idx block_idx block_dim grid_dim);
+
+    #[inline]
+    #[track_caller]
+    pub(super) fn thread_in_grid() -> (u64, Stamp) {
+        current("global_idx", |context| (context.global(), Stamp { run: context.stamp(), ..Stamp::EMPTY }))
+    }
 }
 
 /// The thread's index in its block. PTX: `%tid`.
@@ -118,18 +124,23 @@ pub(crate) fn thread_in_block() -> u32 {
     thread.z.wrapping_mul(block.y).wrapping_add(thread.y).wrapping_mul(block.x).wrapping_add(thread.x)
 }
 
-/// The thread's number in the whole grid: exact in 64 bits, blocks before threads, x fastest in both.
+/// The thread's number in the whole grid, exact in 64 bits, blocks before threads, x fastest in both; and its run.
 ///
 /// Block numbers along y and z together stay below 2^32, and so do the thread's number in its block and the block's
 /// size; only the last steps need 64 bits.
 #[inline]
 #[cfg_attr(not(warpsmith_device), track_caller)]
-fn thread_in_grid() -> u64 {
-    let (block, grid, threads) = (block_idx(), grid_dim(), block_dim());
-    let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
-    let block = u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x));
-    let block_size = threads.x.wrapping_mul(threads.y).wrapping_mul(threads.z);
-    block.wrapping_mul(u64::from(block_size)).wrapping_add(u64::from(thread_in_block()))
+fn thread_in_grid() -> (u64, Stamp) {
+    #[cfg(warpsmith_device)]
+    {
+        let (block, grid, threads) = (block_idx(), grid_dim(), block_dim());
+        let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
+        let block = u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x));
+        let block_size = threads.x.wrapping_mul(threads.y).wrapping_mul(threads.z);
+        (block.wrapping_mul(u64::from(block_size)).wrapping_add(u64::from(thread_in_block())), Stamp::EMPTY)
+    }
+    #[cfg(not(warpsmith_device))]
+    position::thread_in_grid()
 }
 
 /// Threads of the whole grid.
@@ -149,6 +160,13 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// No run at all.
+    const EMPTY: Self = Self {
+        #[cfg(not(warpsmith_device))]
+        run: 0,
+        _bound_to_its_thread: PhantomData,
+    };
+
     #[inline]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     fn now() -> Self {
@@ -210,7 +228,8 @@ impl core::fmt::Debug for GlobalIdx {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn global_idx() -> GlobalIdx {
-    GlobalIdx { index: thread_in_grid() as usize, stamp: Stamp::now() }
+    let (index, stamp) = thread_in_grid();
+    GlobalIdx { index: index as usize, stamp }
 }
 
 /// The thread's share of `0..len`: its number in the grid, then every further index that is as many threads away.
@@ -218,12 +237,8 @@ pub fn global_idx() -> GlobalIdx {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn grid_stride(len: usize) -> GridStride {
-    GridStride {
-        next: thread_in_grid() as usize,
-        step: threads_in_grid() as usize,
-        len: clamp(len),
-        stamp: Stamp::now(),
-    }
+    let (next, stamp) = thread_in_grid();
+    GridStride { next: next as usize, step: threads_in_grid() as usize, len: clamp(len), stamp }
 }
 
 /// No slice is longer, and up to here a step can't wrap around.
@@ -339,7 +354,8 @@ fn run_start<const N: usize>(run: usize) -> usize {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn run_idx<const N: usize>() -> RunIdx<N> {
-    RunIdx { start: run_start::<N>(thread_in_grid() as usize), offset: 0, stamp: Stamp::now() }
+    let (run, stamp) = thread_in_grid();
+    RunIdx { start: run_start::<N>(run as usize), offset: 0, stamp }
 }
 
 /// The thread's runs of `N` elements in `0..len`: its own, then every further one that is a whole grid of runs away.

@@ -13,7 +13,6 @@ mod coroutine;
 mod grid;
 mod panics;
 mod shared;
-mod stack;
 #[cfg(test)]
 mod tests;
 

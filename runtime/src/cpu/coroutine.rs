@@ -4,17 +4,23 @@
 //! So a block whose threads never wait needs a single stack, and one that meets at a barrier needs one for each thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use warpsmith_device::host::Context;
 
 use super::block::{Failure, Meeting};
 use super::grid::Grid;
-use super::stack::ThreadStack;
 use super::{CpuPanic, panics};
 
-type ThreadCoroutine = Coroutine<(), (), (), ThreadStack>;
+type ThreadCoroutine = Coroutine<(), (), (), DefaultStack>;
+
+/// Most stacks that are kept for later launches.
+const POOLED_STACKS: usize = 4096;
+
+/// Stacks of finished launches, with their sizes in bytes.
+static POOL: Mutex<Vec<(usize, DefaultStack)>> = Mutex::new(Vec::new());
 
 /// How many blocks of this many threads may run at once, so that their stacks stay within what the system maps: a
 /// stack with its guard page takes two mappings.
@@ -30,7 +36,7 @@ pub(super) fn blocks_at_once(threads: u32) -> u64 {
 /// One core's stacks, and the threads that wait on some of them.
 pub(super) struct Stacks {
     bytes: usize,
-    free: Vec<ThreadStack>,
+    free: Vec<DefaultStack>,
     parked: Vec<Option<ThreadCoroutine>>, // By thread number.
 }
 
@@ -40,14 +46,27 @@ impl Stacks {
         Self { bytes, free: Vec::new(), parked: Vec::new() }
     }
 
-    fn take(&mut self) -> std::io::Result<ThreadStack> {
-        self.free.pop().map_or_else(|| ThreadStack::take(self.bytes), Ok)
+    fn take(&mut self) -> std::io::Result<DefaultStack> {
+        if let Some(stack) = self.free.pop() {
+            return Ok(stack);
+        }
+        let pooled = {
+            let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = pool.iter().rposition(|&(bytes, _)| bytes == self.bytes);
+            at.map(|at| pool.swap_remove(at))
+        };
+        match pooled {
+            Some((_, stack)) => Ok(stack),
+            None => DefaultStack::new(self.bytes),
+        }
     }
 }
 
 impl Drop for Stacks {
     fn drop(&mut self) {
-        ThreadStack::give_back(&mut self.free);
+        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = POOLED_STACKS.saturating_sub(pool.len());
+        pool.extend(self.free.drain(..).take(room).map(|stack| (self.bytes, stack)));
     }
 }
 
@@ -91,7 +110,7 @@ pub(super) fn run_block(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meetin
     }
 }
 
-fn new_coroutine(stack: ThreadStack, grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting) -> ThreadCoroutine {
+fn new_coroutine(stack: DefaultStack, grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting) -> ThreadCoroutine {
     // SAFETY: what the closure borrows outlives the coroutine: `run_block` returns only when each has ended or was
     // unwound, and should it panic, `Stacks` is dropped before all that.
     unsafe {
