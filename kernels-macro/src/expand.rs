@@ -3,12 +3,13 @@
 use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, BoundLifetimes, Expr, GenericArgument, GenericParam, Generics, Lifetime, LifetimeParam,
-    ParenthesizedGenericArguments, PathArguments, PredicateType, Type, TypeBareFn, TypeParamBound, TypeReference,
-    WherePredicate, parse_quote_spanned,
+    Attribute, BoundLifetimes, Expr, ExprLit, GenericArgument, GenericParam, Generics, Lifetime, Lit, Meta,
+    MetaNameValue, ParenthesizedGenericArguments, PathArguments, Token, TraitBound, TraitBoundModifier, Type,
+    TypeBareFn, TypeParamBound, TypeReference, WherePredicate, parse_quote_spanned,
 };
 
 use crate::check::{self, Problems};
@@ -77,6 +78,10 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 Self::PARAMS,
             );
 
+            fn register() {
+                #abi::register_entry(Self::entry as *const (), Self::DESC, ::core::any::type_name::<Self>());
+            }
+
             #[allow(improper_ctypes_definitions, reason = "the caller is the device build's lowering")]
             unsafe extern "C" fn entry(#(#entries),*) {
                 let scope = unsafe { #abi::Scope::new() };
@@ -86,9 +91,24 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
         }
     };
 
+    // A kernel with one instance is compiled where it is defined, whoever launches it; others where they are launched.
+    let registration = arguments.is_empty().then(|| {
+        quote_spanned! {site=>
+            #[used]
+            static REGISTRATION: ::core::option::Option<fn()> = if #abi::IS_DEVICE_BUILD {
+                ::core::option::Option::Some(__Instance::register)
+            } else {
+                ::core::option::Option::None
+            };
+        }
+    });
     let (vis, type_name) = (foreign(kernel.vis.to_token_stream()), enum_name(kernel));
     let (docs, launch_docs) = (documentation(kernel), launch_documentation(kernel));
     let copied = copied_attributes(kernel);
+    let parts =
+        kernel.attrs.iter().any(|attr| attr.path().is_ident("deprecated")).then(
+            || quote_spanned!(site=> #[allow(deprecated, reason = "what names the kernel here is a part of it")]),
+        );
     let many = (params.len() > MANY).then(
         || quote_spanned!(site=> #[allow(clippy::too_many_arguments, reason = "as many as the kernel has, and two")]),
     );
@@ -99,6 +119,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
         #vis enum #type_name {}
 
         #(#copied)*
+        #parts
         impl #type_name {
             #launch_docs
             #many
@@ -112,16 +133,16 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
             {
                 #instance
 
-                let instance = ::core::any::type_name::<__Instance<#(#arguments),*>>();
+                #registration
                 if #abi::IS_DEVICE_BUILD {
-                    #abi::register_entry(
-                        __Instance::<#(#arguments),*>::entry as *const (),
-                        __Instance::<#(#arguments),*>::DESC,
-                        instance,
-                    );
+                    __Instance::<#(#arguments),*>::register();
                 }
-                let mut launch =
-                    #abi::Launch::new(stream, config, __Instance::<#(#arguments),*>::DESC, instance)?;
+                let mut launch = #abi::Launch::new(
+                    stream,
+                    config,
+                    __Instance::<#(#arguments),*>::DESC,
+                    ::core::any::type_name::<__Instance<#(#arguments),*>>(),
+                )?;
                 #(#binds)*
                 launch.run(
                     &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
@@ -182,37 +203,58 @@ fn enum_name(kernel: &KernelFn) -> Ident {
     name
 }
 
-/// The attributes that the enum and the impl share with the function.
+/// The attributes that the enum and its impl share with the function.
 fn copied_attributes(kernel: &KernelFn) -> Vec<&Attribute> {
-    let shared = ["cfg", "deprecated", "allow"];
-    kernel.attrs.iter().filter(|attr| shared.iter().any(|name| attr.path().is_ident(name))).collect()
+    let is_copied = |attr: &&Attribute| {
+        let hides = attr.path().is_ident("doc") && matches!(attr.meta, Meta::List(_));
+        hides || ["cfg", "deprecated", "allow"].iter().any(|name| attr.path().is_ident(name))
+    };
+    kernel.attrs.iter().filter(is_copied).collect()
 }
 
-/// The function's own doc comments.
-fn user_docs(kernel: &KernelFn) -> impl Iterator<Item = &Attribute> {
-    kernel.attrs.iter().filter(|attr| attr.path().is_ident("doc"))
+/// The function's doc comment up to its first heading or code: an example would otherwise be tested three times.
+fn opening_docs(kernel: &KernelFn) -> Vec<String> {
+    let texts = kernel.attrs.iter().filter(|attr| attr.path().is_ident("doc")).filter_map(|attr| match &attr.meta {
+        Meta::NameValue(MetaNameValue { value: Expr::Lit(ExprLit { lit: Lit::Str(text), .. }), .. }) => {
+            Some(text.value())
+        }
+        _ => None,
+    });
+    let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let opens = |line: &String| !["#", "```", "~~~"].iter().any(|mark| line.trim_start().starts_with(mark));
+    let mut lines: Vec<String> = lines.take_while(opens).collect();
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    lines
 }
 
 /// Docs of the enum: the function's, or a sentence where it has none.
 fn documentation(kernel: &KernelFn) -> TokenStream {
-    let mut docs = user_docs(kernel).peekable();
-    if docs.peek().is_some() {
-        return quote!(#(#docs)*);
+    let mut lines = opening_docs(kernel);
+    if lines.is_empty() {
+        lines.push(format!(" The kernel `{}`.", kernel.sig.ident));
     }
-    let text = format!("The kernel `{}`.", kernel.sig.ident);
-    quote_spanned!(Span::mixed_site()=> #[doc = #text])
+    quote_spanned!(Span::mixed_site()=> #(#[doc = #lines])*)
 }
 
-/// Docs of `launch`: what it does, the function's own docs, errors, and what an unsafe caller promises.
+/// Docs of `launch`: what it does, what the kernel does, what an unsafe caller promises, and errors.
 fn launch_documentation(kernel: &KernelFn) -> TokenStream {
-    let docs = user_docs(kernel);
-    let mut head = format!("Queues the kernel `{}` on `stream`, over the grid that `config` says.", kernel.sig.ident);
+    let name = &kernel.sig.ident;
+    let mut lines =
+        vec![format!(" Queues the kernel `{name}` on `stream`, over the grid that `config` gives."), String::new()];
+    lines.extend(opening_docs(kernel));
     if kernel.sig.unsafety.is_some() {
-        head += "\n\n# Safety\nAs for the kernel itself, for every thread of the grid; what it is given stays alive until \
-                 the launch has ended.";
+        lines.extend(
+            ["", " # Safety", " That of the function, for every thread of the grid, until the launch has ended."]
+                .map(str::to_owned),
+        );
     }
-    let errors = "\n# Errors\nWhen the launch is refused; also reports a failure of work queued earlier on `stream`.";
-    quote_spanned!(Span::mixed_site()=> #[doc = #head] #[doc = #errors] #[doc = ""] #(#docs)*)
+    lines.extend(
+        ["", " # Errors", " When the launch is refused; also reports a failure of work queued earlier on `stream`."]
+            .map(str::to_owned),
+    );
+    quote_spanned!(Span::mixed_site()=> #(#[doc = #lines])*)
 }
 
 /// One parameter on the launcher's side.
@@ -404,13 +446,20 @@ impl LaunchGenerics {
                 GenericParam::Type(ty) => {
                     let (attrs, name) = (&ty.attrs, &ty.ident);
                     let mut bounds = Vec::new();
-                    for bound in ty.bounds.iter().map(static_outlives) {
-                        let mentioned = mentioned(&lifetimes, |finder| finder.visit_type_param_bound(&bound));
-                        if mentioned.is_empty() {
-                            bounds.push(bound);
+                    for bound in traits(&ty.bounds) {
+                        if mentioned(&lifetimes, |finder| finder.visit_trait_bound(bound)).is_empty() {
+                            bounds.push(bound.to_token_stream());
                         } else {
-                            predicates.push(quote!(for<#(#mentioned),*> #name: #bound));
+                            let ty = parse_quote_spanned!(name.span()=> #name);
+                            predicates.push(for_all(&ty, None, bound, &lifetimes));
                         }
+                    }
+                    // What crosses never borrows. Said beside the other bounds, it gives style lints no cause.
+                    let outlives = quote_spanned!(Span::mixed_site()=> 'static);
+                    if bounds.is_empty() && is_bounded(generics, name) {
+                        predicates.push(quote!(#name: #outlives));
+                    } else {
+                        bounds.push(outlives);
                     }
                     let colon = (!bounds.is_empty()).then(|| ty.colon_token.unwrap_or_default());
                     this.params.push(quote!(#(#attrs)* #name #colon #(#bounds)+*));
@@ -425,10 +474,12 @@ impl LaunchGenerics {
             }
         }
         let clauses = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
-        predicates.extend(clauses.filter_map(|predicate| match predicate {
-            WherePredicate::Type(predicate) => Some(type_predicate(predicate, &lifetimes)),
-            _ => None,
-        }));
+        for predicate in clauses {
+            if let WherePredicate::Type(predicate) = predicate {
+                let (ty, outer) = (&predicate.bounded_ty, predicate.lifetimes.as_ref());
+                predicates.extend(traits(&predicate.bounds).map(|bound| for_all(ty, outer, bound, &lifetimes)));
+            }
+        }
         if !predicates.is_empty() {
             this.predicates = Some(quote_spanned!(Span::mixed_site()=> where #(#predicates),*));
         }
@@ -436,30 +487,38 @@ impl LaunchGenerics {
     }
 }
 
-/// A bound by a lifetime becomes one by `'static`; what crosses never borrows.
-fn static_outlives(bound: &TypeParamBound) -> TypeParamBound {
-    match bound {
-        TypeParamBound::Lifetime(lifetime) => TypeParamBound::Lifetime(Lifetime::new("'static", lifetime.apostrophe)),
-        _ => bound.clone(),
-    }
+/// Whether the `where` clause has a bound on this parameter.
+fn is_bounded(generics: &Generics, name: &Ident) -> bool {
+    let mut predicates = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+    predicates.any(|predicate| match predicate {
+        WherePredicate::Type(predicate) => {
+            matches!(peel(&predicate.bounded_ty), Type::Path(path) if path.path.is_ident(name))
+        }
+        _ => false,
+    })
 }
 
-/// A predicate on a type, asked for all of the function's lifetimes that it names.
-fn type_predicate(predicate: &PredicateType, lifetimes: &[&Lifetime]) -> TokenStream {
-    let named_in_type = mentioned(lifetimes, |finder| finder.visit_type(&predicate.bounded_ty));
-    let mut predicate = predicate.clone();
-    predicate.bounds = predicate
-        .bounds
-        .iter()
-        .filter(|bound| named_in_type.is_empty() || !matches!(bound, TypeParamBound::Lifetime(_)))
-        .map(static_outlives)
-        .collect();
-    let names = mentioned(lifetimes, |finder| finder.visit_predicate_type(&predicate));
-    if !names.is_empty() {
-        let binder = predicate.lifetimes.get_or_insert_with(|| parse_quote_spanned!(Span::mixed_site()=> for<>));
-        binder.lifetimes.extend(names.into_iter().map(|lifetime| GenericParam::Lifetime(LifetimeParam::new(lifetime))));
-    }
-    predicate.into_token_stream()
+/// The bounds by traits; those by lifetimes are left out, every parameter outlives `'static`.
+fn traits(bounds: &Punctuated<TypeParamBound, Token![+]>) -> impl Iterator<Item = &TraitBound> {
+    bounds.iter().filter_map(|bound| match bound {
+        TypeParamBound::Trait(bound) => Some(bound),
+        _ => None,
+    })
+}
+
+/// `ty: bound` as one predicate, asked for all lifetimes that it binds and for those of the function that it names.
+fn for_all(ty: &Type, outer: Option<&BoundLifetimes>, bound: &TraitBound, lifetimes: &[&Lifetime]) -> TokenStream {
+    let binders = outer.into_iter().chain(&bound.lifetimes).flat_map(|binder| &binder.lifetimes);
+    let mut all: Vec<TokenStream> = binders.map(ToTokens::to_token_stream).collect();
+    let named = mentioned(lifetimes, |finder| {
+        finder.visit_type(ty);
+        finder.visit_path(&bound.path);
+    });
+    all.extend(named.iter().map(ToTokens::to_token_stream));
+    let is_relaxed = matches!(bound.modifier, TraitBoundModifier::Maybe(_));
+    let binder = (!all.is_empty() && !is_relaxed).then(|| quote_spanned!(Span::mixed_site()=> for<#(#all),*>));
+    let (modifier, path) = (&bound.modifier, &bound.path);
+    quote!(#binder #ty: #modifier #path)
 }
 
 /// Those of `lifetimes` that a visit meets, each once.

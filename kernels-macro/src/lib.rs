@@ -5,6 +5,9 @@ mod derive;
 mod expand;
 mod parse;
 
+#[cfg(test)]
+mod expansion_tests;
+
 use proc_macro::TokenStream;
 
 /// Makes a function a kernel: it keeps working as a function, and gets a typed `launch` beside it.
@@ -39,7 +42,7 @@ use proc_macro::TokenStream;
 /// | `unchecked` | index checks are removed; only for an `unsafe fn` |
 ///
 /// # Examples
-/// ```ignore
+/// ```
 /// use warpsmith::prelude::*;
 ///
 /// /// Adds `a * x` to `y`.
@@ -51,7 +54,14 @@ use proc_macro::TokenStream;
 ///     }
 /// }
 ///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let x = stream.to_device(&[1.0f32; 1000])?;
+/// let mut y = stream.to_device(&[2.0f32; 1000])?;
 /// saxpy::launch(&stream, LaunchConfig::for_len(x.len()), 3.0, &x, &mut y)?;
+/// assert_eq!(stream.to_host(&y)?, [5.0; 1000]);
+/// # Ok(())
+/// # }
 /// ```
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -65,7 +75,7 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 /// hashes size, alignment, field offsets, field types and discriminants, so that host and device are known to agree.
 ///
 /// # Examples
-/// ```ignore
+/// ```
 /// use warpsmith::prelude::*;
 ///
 /// #[derive(Clone, Copy, KernelValue)]
@@ -73,6 +83,24 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     position: [f32; N],
 ///     charge: f32,
 /// }
+///
+/// /// Moves a particle along.
+/// #[kernel]
+/// fn advance<const N: usize>(velocity: [f32; N], mut particles: GridSliceMut<Particle<N>>) {
+///     if let Some(particle) = particles.get_mut(&global_idx()) {
+///         for (x, v) in particle.position.iter_mut().zip(velocity) {
+///             *x += v * particle.charge;
+///         }
+///     }
+/// }
+///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let mut particles = stream.to_device(&[Particle { position: [0.0, 1.0], charge: 2.0 }])?;
+/// advance::launch(&stream, LaunchConfig::for_len(1), [0.5, 0.0], &mut particles)?;
+/// assert_eq!(stream.to_host(&particles)?[0].position, [1.0, 1.0]);
+/// # Ok(())
+/// # }
 /// ```
 #[proc_macro_derive(KernelValue)]
 pub fn kernel_value(item: TokenStream) -> TokenStream {

@@ -289,6 +289,18 @@ fills! {
     #[kernel(block = 256)] fill_f64: f64, [f64; 1];
 }
 
+macro_rules! outputs {
+    ($name:ident, $value:ty, $slice:ty, $output:ty) => {
+        #[kernel]
+        fn $name(value: $value, x: $slice, mut y: $output) {
+            if let Some(y) = y.get_mut(&global_idx()) {
+                *y = value + x[0];
+            }
+        }
+    };
+}
+outputs!(of_fragments, u8, &[u8], GridSliceMut<u8>);
+
 macro_rules! local_kernel {
     ($block:block) => {
         #[kernel]
@@ -311,6 +323,11 @@ fn kernels_come_out_of_macros() {
         fill_u8::launch(stream, config, 2, &x, y)
     });
     assert_eq!(bytes, [42]);
+    let bytes = output(1, |stream, config, y| {
+        let x = device(stream, &[40u8]);
+        of_fragments::launch(stream, config, 3, &x, y)
+    });
+    assert_eq!(bytes, [43]);
     assert_eq!(output(1, |stream, config, y| fill_f64::launch(stream, config, 0.5, [1.0], y)), [1.5]);
 }
 
@@ -378,6 +395,23 @@ fn options_reach_the_launch() {
     let mut y = device(&stream, &[0u32; 16]);
     let error = with_options::launch(&stream, LaunchConfig::new(1, (16, 1)), &mut y).expect_err("another shape");
     assert!(error.to_string().contains("with_options"), "{error}");
+}
+
+/// Attributes that `launch` shares.
+#[kernel]
+#[deprecated = "for the test"]
+#[doc(hidden)]
+#[cfg(not(any()))]
+fn old(value: u32) {
+    assert_eq!(value, 1);
+}
+
+#[test]
+#[expect(deprecated, reason = "the kernel is")]
+fn a_launch_is_as_deprecated_as_its_kernel() {
+    let stream = Device::cpu().stream().expect("the executor has streams");
+    old::launch(&stream, LaunchConfig::new(1, 1), 1).expect("the launch is in order");
+    stream.synchronize().expect("the value arrived");
 }
 
 /// No parameters, and nothing but a name.

@@ -1,0 +1,156 @@
+/// Adds `a * x` to `y`.
+pub fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {}
+/// Adds `a * x` to `y`.
+#[non_exhaustive]
+pub enum saxpy {}
+impl saxpy {
+    /// Queues the kernel `saxpy` on `stream`, over the grid that `config` gives.
+    ///
+    /// Adds `a * x` to `y`.
+    ///
+    /// # Errors
+    /// When the launch is refused; also reports a failure of work queued earlier on `stream`.
+    #[inline(never)]
+    pub fn launch(
+        stream: &::warpsmith::Stream,
+        config: ::warpsmith::LaunchConfig,
+        a: f32,
+        x: impl ::warpsmith::LaunchArg<&'static [f32]>,
+        y: impl ::warpsmith::LaunchArg<GridSliceMut<'static, f32>>,
+    ) -> ::warpsmith::Result<()> {
+        struct __Instance(::core::marker::PhantomData<()>);
+        impl __Instance {
+            const OPTIONS: ::warpsmith::__private::KernelOptions = ::warpsmith::__private::KernelOptions {
+                block: [64, 2, 1],
+                contract: 1,
+                ..::warpsmith::__private::KernelOptions::NONE
+            };
+            const PARAMS: &'static [::warpsmith::__private::ParamDesc] = &[
+                <::warpsmith::__private::Value<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::DESC,
+                <::warpsmith::__private::Slice<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::DESC,
+                <GridSliceMut<'static, f32> as ::warpsmith::__private::KernelParam>::DESC,
+            ];
+            const DESC: &'static ::warpsmith::__private::KernelDesc = &::warpsmith::__private::KernelDesc::new(
+                "saxpy",
+                ::core::module_path!(),
+                ::core::file!(),
+                ::core::line!(),
+                ::core::column!(),
+                Self::OPTIONS,
+                Self::PARAMS,
+            );
+            fn register() {
+                ::warpsmith::__private::register_entry(
+                    Self::entry as *const (),
+                    Self::DESC,
+                    ::core::any::type_name::<Self>(),
+                );
+            }
+            #[allow(
+                improper_ctypes_definitions,
+                reason = "the caller is the device build's lowering"
+            )]
+            unsafe extern "C" fn entry(
+                first0: ::warpsmith::__private::ByVal<f32>,
+                second0: (),
+                first1: &'static [f32; 0],
+                second1: ::core::primitive::usize,
+                first2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Abi0,
+                second2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Abi1,
+            ) {
+                let scope = unsafe { ::warpsmith::__private::Scope::new() };
+                let argument0 = unsafe {
+                    <::warpsmith::__private::Value<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_abi(
+                        first0,
+                        second0,
+                        &scope,
+                    )
+                };
+                let argument1 = unsafe {
+                    <::warpsmith::__private::Slice<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_abi(
+                        first1,
+                        second1,
+                        &scope,
+                    )
+                };
+                let argument2 = unsafe {
+                    <GridSliceMut<
+                        'static,
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_abi(
+                        first2,
+                        second2,
+                        &scope,
+                    )
+                };
+                saxpy(argument0, argument1, argument2);
+            }
+        }
+        #[used]
+        static REGISTRATION: ::core::option::Option<fn()> = if ::warpsmith::__private::IS_DEVICE_BUILD {
+            ::core::option::Option::Some(__Instance::register)
+        } else {
+            ::core::option::Option::None
+        };
+        if ::warpsmith::__private::IS_DEVICE_BUILD {
+            __Instance::register();
+        }
+        let mut launch = ::warpsmith::__private::Launch::new(
+            stream,
+            config,
+            __Instance::DESC,
+            ::core::any::type_name::<__Instance>(),
+        )?;
+        let raw0 = a;
+        let raw1 = launch.bind::<&'static [f32], _>(x)?;
+        let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
+        launch
+            .run(
+                &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
+                    <::warpsmith::__private::Value<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, each);
+                    <::warpsmith::__private::Slice<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, each);
+                    <GridSliceMut<
+                        'static,
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
+                },
+                &|scope: &::warpsmith::__private::Scope| {
+                    let argument0 = unsafe {
+                        <::warpsmith::__private::Value<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw0, scope)
+                    };
+                    let argument1 = unsafe {
+                        <::warpsmith::__private::Slice<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw1, scope)
+                    };
+                    let argument2 = unsafe {
+                        <GridSliceMut<
+                            'static,
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw2, scope)
+                    };
+                    saxpy(argument0, argument1, argument2);
+                },
+            )
+    }
+}
