@@ -197,6 +197,17 @@ fn stale_witness() -> ! {
 
 /// A witness of one thread's own number in the grid, or of a grid-stride step from it: an index congruent to the
 /// thread's number modulo the number of threads.
+///
+/// It can be neither copied nor sent to another thread:
+/// ```compile_fail,E0382
+/// let i = warpsmith_device::global_idx();
+/// drop(i);
+/// i.get();
+/// ```
+/// ```compile_fail,E0277
+/// let i = warpsmith_device::global_idx();
+/// std::thread::spawn(move || i.get());
+/// ```
 pub struct GlobalIdx {
     index: usize, // Invariant: congruent to the thread's number modulo the number of threads of the grid.
     stamp: Stamp,

@@ -1,0 +1,137 @@
+//! Positions and witnesses against plain arithmetic, for a thread that the test moves about by hand.
+
+use std::collections::HashSet;
+
+use warpsmith_device::host::{BarrierVotes, Block, Context, Place, SharedKey, WarpOperation};
+use warpsmith_device::*;
+
+/// A block whose threads never meet.
+struct Alone;
+
+impl Block for Alone {
+    fn can_wait(&self) -> bool {
+        false
+    }
+    fn sync_threads(&self, _: u32, _: Place, _: bool) -> BarrierVotes {
+        unreachable!("it cannot wait")
+    }
+    fn warp(&self, _: u32, _: Place, _: u32, _: WarpOperation, _: u64) -> u64 {
+        unreachable!("it cannot wait")
+    }
+    fn activemask(&self, _: u32, _: Place) -> u32 {
+        unreachable!("it cannot wait")
+    }
+    fn shared(&self, _: SharedKey, _: usize, _: usize) -> *mut u8 {
+        unreachable!("the test allocates nothing")
+    }
+    fn dynamic_shared(&self) -> (*mut u8, usize) {
+        unreachable!("the test allocates nothing")
+    }
+}
+
+/// Runs `check` as each of the given threads of a launch.
+fn as_threads(grid: Dim3, block: Dim3, threads: impl IntoIterator<Item = (u64, u32)>, mut check: impl FnMut(u64, u32)) {
+    let context = Context::new(&Alone, grid, block, 1);
+    context.enter(|| {
+        context.set_running(true);
+        for (b, t) in threads {
+            context.set_block(b);
+            context.set_thread(t);
+            check(b, t);
+        }
+    });
+}
+
+fn all_threads(grid: Dim3, block: Dim3) -> impl Iterator<Item = (u64, u32)> {
+    (0..grid.count()).flat_map(move |b| (0..block.count() as u32).map(move |t| (b, t)))
+}
+
+#[test]
+fn positions_count_x_fastest_in_every_shape() {
+    for (grid, block) in
+        [((1, 1, 1), (1, 1, 1)), ((2, 3, 4), (4, 2, 3)), ((5, 1, 2), (33, 1, 1)), ((1, 7, 1), (1, 5, 1))]
+    {
+        let (grid, block) = (Dim3::from(grid), Dim3::from(block));
+        as_threads(grid, block, all_threads(grid, block), |b, t| {
+            let number = |at: Dim3, of: Dim3| {
+                (u64::from(at.z) * u64::from(of.y) + u64::from(at.y)) * u64::from(of.x) + u64::from(at.x)
+            };
+            assert_eq!(number(block_idx(), grid), b);
+            assert_eq!(number(thread_idx(), block), u64::from(t));
+            assert_eq!(global_idx().get() as u64, b * block.count() + u64::from(t));
+            assert_eq!((lane_id(), warp_id()), (t % 32, t / 32));
+            let at = global_idx_3d();
+            assert_eq!(at.x() as u64, u64::from(block_idx().x) * u64::from(block.x) + u64::from(thread_idx().x));
+            assert_eq!(at.z() as u64, u64::from(block_idx().z) * u64::from(block.z) + u64::from(thread_idx().z));
+        });
+    }
+}
+
+#[test]
+fn case_a1_indices_beyond_32_bits_are_exact() {
+    let (grid, block) = (Dim3::new(i32::MAX as u32, 65_535, 2), Dim3::new(16, 8, 8));
+    let last = grid.count() - 1;
+    as_threads(grid, block, [(0, 0), (1 << 33, 1023), (last, 0), (last, 1023)], |b, t| {
+        assert_eq!(global_idx().get() as u64, b * 1024 + u64::from(t));
+        assert_eq!(run_idx::<1>().start() as u64, b * 1024 + u64::from(t));
+    });
+    // A run that lies past every slice has no start, rather than a wrong one.
+    as_threads(grid, block, [(last, 0)], |_, _| {
+        assert_eq!(run_idx::<{ 1 << 20 }>().start(), usize::MAX);
+        assert_eq!(run_idx::<{ 1 << 20 }>().nth(5).get(), usize::MAX);
+    });
+}
+
+#[test]
+fn two_dimensional_places_are_unique_when_there_are_layers() {
+    for (grid, block) in [((2, 2, 3), (3, 2, 2)), ((1, 3, 1), (2, 1, 4)), ((4, 1, 4), (1, 1, 1))] {
+        let (grid, block) = (Dim3::from(grid), Dim3::from(block));
+        let mut seen = HashSet::new();
+        as_threads(grid, block, all_threads(grid, block), |_, _| {
+            let at = global_idx_2d();
+            assert!(seen.insert((at.x(), at.y())), "{at:?} twice in {grid} x {block}");
+            if (block_idx().z, thread_idx().z) == (0, 0) {
+                assert_eq!(at.y() as u32, block_idx().y * block.y + thread_idx().y);
+            }
+        });
+        assert_eq!(seen.len() as u64, grid.count() * block.count());
+    }
+}
+
+#[test]
+fn strides_share_out_every_length() {
+    let (grid, block) = (Dim3::from((2, 2)), Dim3::from(4));
+    for len in (0..40).chain([100, 1001]) {
+        let (mut elements, mut runs) = (vec![0; len], vec![0; len.div_ceil(3)]);
+        as_threads(grid, block, all_threads(grid, block), |b, t| {
+            let own = (b * 4 + u64::from(t)) as usize;
+            for i in grid_stride(len) {
+                assert_eq!(i.get() % 16, own);
+                elements[i.get()] += 1;
+            }
+            for run in run_stride::<3>(len) {
+                assert_eq!(run.start() % 3, 0);
+                assert_eq!(run.start() / 3 % 16, own);
+                runs[run.start() / 3] += 1;
+            }
+        });
+        assert!(elements.iter().chain(&runs).all(|&count| count == 1), "{len} elements");
+    }
+    // No length makes a stride wrap around.
+    as_threads(grid, block, [(3, 3)], |_, _| {
+        let last = grid_stride(usize::MAX).len();
+        assert_eq!(last, (isize::MAX as usize - 15).div_ceil(16));
+    });
+}
+
+#[test]
+fn contexts_nest() {
+    let (outer, inner) = (Dim3::from(8), Dim3::from(2));
+    as_threads(outer, outer, [(7, 7)], |_, _| {
+        as_threads(inner, inner, [(1, 0)], |_, _| assert_eq!(global_idx().get(), 2));
+        assert_eq!(global_idx().get(), 63);
+    });
+    let outside = std::panic::catch_unwind(block_dim).unwrap_err();
+    let message = outside.downcast_ref::<String>().unwrap();
+    assert_eq!(message, "`block_dim` was called outside a kernel; only the threads of a launch have it");
+}
