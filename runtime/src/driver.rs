@@ -155,6 +155,8 @@ fn library_names() -> Vec<String> {
     // The others are spellings of toolkits' libraries, which cudarc tries for every library alike.
     let mut names: Vec<String> = cudarc::get_lib_name_candidates(library);
     names.retain(|name| name.starts_with(&plain));
+    names.sort();
+    names.dedup();
     names
 }
 

@@ -1,10 +1,9 @@
 //! A kernel ready to be launched: its code found in the program, compared with the host's view of it, and loaded.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
@@ -81,7 +80,7 @@ impl LoadedKernel {
         }
     }
 
-    fn load(number: u32, device: &Device, desc: &'static KernelDesc, instance: &str) -> Result<Self, ModuleError> {
+    fn load(device: &Device, desc: &'static KernelDesc, instance: &str) -> Result<Self, ModuleError> {
         let path = kernel_path(desc);
         let key = KernelKey {
             module_path: desc.module_path.get().to_owned(),
@@ -93,14 +92,14 @@ impl LoadedKernel {
         };
         let Some(parts) = device.parts() else {
             // The executor runs the host's own code; the metadata only says how it may run it.
-            let record = Registry::get()?.find(&key);
-            return Ok(Self { number, path, desc, record, gpu: None });
+            let record = Registry::get().ok().and_then(|registry| registry.find(&key));
+            return Ok(Self { number: 0, path, desc, record, gpu: None });
         };
         let registry = Registry::get()?;
         let record = registry.find(&key).ok_or_else(|| not_found(registry, &path, &key))?;
         compare_params(&path, desc.params(), &record.params)?;
         let gpu = load_code(device, parts, &path, record)?;
-        Ok(Self { number, path, desc, record: Some(record), gpu: Some(gpu) })
+        Ok(Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu) })
     }
 }
 
@@ -279,8 +278,15 @@ pub(crate) struct KernelTable {
 
 #[derive(Debug, Default)]
 struct TableState {
-    by_place: HashMap<PlaceKey, Arc<LoadedKernel>, BuildHasherDefault<PlaceHasher>>,
+    by_place: HashMap<PlaceKey, Arc<Slot>, BuildHasherDefault<PlaceHasher>>,
     by_number: Vec<Arc<LoadedKernel>>,
+}
+
+/// A kernel that was asked for: loaded, being loaded, or to be tried again.
+#[derive(Debug, Default)]
+struct Slot {
+    kernel: OnceLock<Arc<LoadedKernel>>,
+    loading: Mutex<()>,
 }
 
 /// Addresses of a description and of an instance's name. Both are constants of the program, so equal addresses and
@@ -327,21 +333,36 @@ impl KernelTable {
             instance: instance.as_ptr().addr(),
             instance_len: instance.len(),
         };
-        if let Some(kernel) = self.state.read().unwrap_or_else(PoisonError::into_inner).by_place.get(&key) {
+        let known = self.state.read().unwrap_or_else(PoisonError::into_inner).by_place.get(&key).map(Arc::clone);
+        if let Some(kernel) = known.as_ref().and_then(|slot| slot.kernel.get()) {
             return Ok(Arc::clone(kernel));
         }
-        // Loading under the lock, so that two threads do not both compile one kernel.
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let TableState { by_place, by_number } = &mut *state;
-        match by_place.entry(key) {
-            Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
-            Entry::Vacant(entry) => {
-                let number = u32::try_from(by_number.len()).expect("a program has less than 2^32 kernels");
-                let kernel = Arc::new(LoadedKernel::load(number, device, desc, instance)?);
-                by_number.push(Arc::clone(&kernel));
-                Ok(Arc::clone(entry.insert(kernel)))
-            }
+        self.load(key, device, desc, instance)
+    }
+
+    /// Loads a kernel while others may be launched and loaded; one kernel is loaded by one thread.
+    #[cold]
+    fn load(
+        &self,
+        key: PlaceKey,
+        device: &Device,
+        desc: &'static KernelDesc,
+        instance: &'static str,
+    ) -> Result<Arc<LoadedKernel>, ModuleError> {
+        let slot = {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(state.by_place.entry(key).or_default())
+        };
+        let _loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = slot.kernel.get() {
+            return Ok(Arc::clone(kernel));
         }
+        let kernel = LoadedKernel::load(device, desc, instance)?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let number = u32::try_from(state.by_number.len()).expect("a program has less than 2^32 kernels");
+        let kernel = Arc::new(LoadedKernel { number, ..kernel });
+        state.by_number.push(Arc::clone(&kernel));
+        Ok(Arc::clone(slot.kernel.get_or_init(|| kernel)))
     }
 
     /// The kernel with this number.

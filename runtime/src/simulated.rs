@@ -51,7 +51,9 @@ fn simulated(name: &str, settings: &str, test: impl FnOnce()) {
     child(name, folder.as_os_str(), settings);
 }
 
+/// `settings` may begin with a value for `WARPSMITH_DEVICE`, up to a `|`.
 fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
+    let (choice, settings) = settings.split_once('|').map_or((None, settings), |(choice, rest)| (Some(choice), rest));
     let name = name.split_once("::").map_or(name, |(_, name)| name);
     let output = Command::new(std::env::current_exe().expect("this test's own program"))
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
@@ -59,6 +61,7 @@ fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
         .env("LD_LIBRARY_PATH", library_path)
         .env("SIMULATED_CUDA", settings)
         .env_remove("WARPSMITH_DEVICE")
+        .envs(choice.map(|value| ("WARPSMITH_DEVICE", value)))
         .env_remove("CUDA_VISIBLE_DEVICES")
         .output()
         .expect("this test's own program runs");
@@ -506,6 +509,41 @@ simulated_test!(streams_of_cudarc_are_taken, "", {
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
     let default = Stream::from_cuda_stream(&context.default_stream()).unwrap();
     assert_eq!(default.to_host(&memory).unwrap(), [1; 10]);
+});
+
+simulated_test!(the_environment_chooses_the_cpu, "cpu|", {
+    assert!(Device::new().unwrap().is_cpu());
+});
+
+simulated_test!(the_environment_chooses_a_gpu, "gpu:1|gpus=2", {
+    assert_eq!(Device::new().unwrap().ordinal(), Some(1));
+});
+
+simulated_test!(the_environment_asks_for_a_gpu_that_is_not_there, "gpu|gpus=0", {
+    let (error, text) = message(Device::new());
+    assert!(matches!(error, Error::Device(DeviceError::NoGpu { .. })), "{text}");
+});
+
+simulated_test!(the_environment_asks_for_what_is_no_device, "tpu|", {
+    let (_, text) = message(Device::new());
+    assert!(text.contains("WARPSMITH_DEVICE is \"tpu\"; it can be `cpu`, `gpu`, or `gpu:N`"), "{text}");
+});
+
+simulated_test!(kernels_are_loaded_once_by_many_threads, "", {
+    let device = device();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let stream = device.stream().unwrap();
+                let mut memory = stream.zeroed::<u32>(10).unwrap();
+                for _ in 0..10 {
+                    launch(&stream, &COUNT, &mut memory).unwrap();
+                }
+                assert_eq!(stream.to_host(&memory).unwrap(), [10; 10]);
+            });
+        }
+    });
+    assert_eq!(calls(c"load"), 1);
 });
 
 simulated_test!(a_driver_without_a_gpu, "gpus=0", {

@@ -132,7 +132,7 @@ fn arguments_in_every_form_of_borrow() {
 
         let (second, slice) = (factor.slice(1..), x.slice(..));
         let y_again = &mut y;
-        scale::launch(&stream, config, second, &slice, &mut *y_again).unwrap();
+        scale::launch(&stream, config, second, slice, &mut *y_again).unwrap();
         assert_eq!(stream.to_host(&*y_again).unwrap(), [20, 40, 60, 80, 100, 120]);
 
         let mut part = y_again.slice_mut(2..4);

@@ -15,6 +15,18 @@ struct Particle {
 }
 
 #[test]
+fn handles_go_to_other_threads() {
+    fn assert_shared<T: Send + Sync>() {}
+    assert_shared::<Device>();
+    assert_shared::<Stream>();
+    assert_shared::<Event>();
+    assert_shared::<Error>();
+    assert_shared::<DeviceBuffer<std::sync::atomic::AtomicU32>>();
+    assert_shared::<DeviceSlice<'_, u8>>();
+    assert_shared::<DeviceSliceMut<'_, u8>>();
+}
+
+#[test]
 fn copies_of_every_size_and_type() {
     fn check<T: KernelValue + PartialEq + std::fmt::Debug>(stream: &Stream, make: impl Fn(usize) -> T) {
         for len in [0, 1, 2, 255, 256, 257, 4096, 70_001] {

@@ -1,6 +1,7 @@
 //! The devices that a test runs on.
 
 use std::io::Write;
+use std::sync::Once;
 
 use warpsmith::{Device, DeviceError, Error};
 
@@ -9,8 +10,7 @@ use warpsmith::{Device, DeviceError, Error};
 #[allow(dead_code, reason = "not every test has kernels")]
 pub(crate) fn kernel_devices() -> Vec<Device> {
     if env!("CARGO_PKG_NAME") == "warpsmith" {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED on a GPU: its half of this test runs in the package warpsmith-tests");
+        skipped("their half of these tests runs in the package warpsmith-tests");
         return vec![Device::cpu()];
     }
     devices()
@@ -23,6 +23,14 @@ pub(crate) fn devices() -> Vec<Device> {
     devices
 }
 
+/// Says aloud, once for each test program, that GPUs are left out; the test harness would keep `eprintln!` to itself.
+fn skipped(reason: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let _ = writeln!(std::io::stderr(), "SKIPPED on GPUs: {reason}");
+    });
+}
+
 /// The first GPU; without one the test says that this half of it is skipped.
 pub(crate) fn gpu() -> Option<Device> {
     match Device::gpu(0) {
@@ -30,7 +38,7 @@ pub(crate) fn gpu() -> Option<Device> {
         Err(Error::Device(reason @ (DeviceError::NoDriver { .. } | DeviceError::NoGpu { .. }))) => {
             let required = std::env::var("WARPSMITH_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "WARPSMITH_REQUIRE_GPU=1, but: {reason}");
-            let _ = writeln!(std::io::stderr(), "SKIPPED on a GPU: {reason}");
+            skipped(&reason.to_string());
             None
         }
         Err(error) => panic!("{error}"),
