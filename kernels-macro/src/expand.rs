@@ -454,12 +454,13 @@ impl LaunchGenerics {
                             predicates.push(for_all(&ty, None, bound, &lifetimes));
                         }
                     }
-                    // What crosses never borrows. Said beside the other bounds, it gives style lints no cause.
+                    // What crosses never borrows. Beside the user's own bounds this gives style lints no cause, and where
+                    // there is none, rustc's advice on the missing one stays readable.
                     let outlives = quote_spanned!(Span::mixed_site()=> 'static);
-                    if bounds.is_empty() && is_bounded(generics, name) {
-                        predicates.push(quote!(#name: #outlives));
-                    } else {
+                    if !bounds.is_empty() {
                         bounds.push(outlives);
+                    } else if is_bounded(generics, name) {
+                        predicates.push(quote!(#name: #outlives));
                     }
                     let colon = (!bounds.is_empty()).then(|| ty.colon_token.unwrap_or_default());
                     this.params.push(quote!(#(#attrs)* #name #colon #(#bounds)+*));
