@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use cudarc::driver::CudaContext;
 use warpsmith_device::Dim3;
 
-use crate::driver::{Attribute, Driver, Gpu, Limit, no_gpu};
+use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::module::{KernelTable, LoadedKernel};
 use crate::panic_report::RecordPool;
@@ -57,7 +57,8 @@ enum Kind {
 pub(crate) struct GpuParts {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) capability: ComputeCapability,
-    pub(crate) pooled: bool,
+    /// `None` where the driver has no pools.
+    pub(crate) pool: Option<Arc<GpuPool>>,
     pub(crate) records: RecordPool,
 }
 
@@ -243,12 +244,12 @@ impl Device {
             multiprocessors: get(Attribute::MultiprocessorCount)?,
             max_threads_per_multiprocessor: get(Attribute::MaxThreadsPerMultiprocessor)?,
         };
-        let parts = GpuParts {
-            gpu: Arc::clone(gpu),
-            capability,
-            pooled: get(Attribute::MemoryPoolsSupported)? != 0,
-            records: RecordPool::new(Arc::clone(gpu)),
+        let pool = match get(Attribute::MemoryPoolsSupported)? {
+            0 => None,
+            // Without a pool allocation is slower, and nothing else changes.
+            _ => GpuPool::new(gpu).inspect_err(|error| tracing::warn!(%error, "no memory pool")).ok().map(Arc::new),
         };
+        let parts = GpuParts { gpu: Arc::clone(gpu), capability, pool, records: RecordPool::new(Arc::clone(gpu)) };
         Ok(Self::from_parts(Kind::Gpu(parts), gpu.name()?, limits))
     }
 

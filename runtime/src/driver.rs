@@ -108,7 +108,6 @@ driver_functions! {
     cuDeviceGetCount(*mut c_int);
     cuDeviceGetName(*mut c_char, c_int, CUdevice);
     cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
-    cuDeviceGetDefaultMemPool(*mut CUmemoryPool, CUdevice);
     cuCtxGetCurrent(*mut CUcontext);
     cuCtxSetCurrent(CUcontext);
     cuCtxGetLimit(*mut usize, c_uint);
@@ -117,8 +116,11 @@ driver_functions! {
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemFree_v2(CUdeviceptr);
-    cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream);
+    cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
     cuMemFreeAsync(CUdeviceptr, CUstream);
+    cuMemPoolCreate(*mut CUmemoryPool, *const PoolProps);
+    cuMemPoolDestroy(CUmemoryPool);
+    cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
     cuMemPoolTrimTo(CUmemoryPool, usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemFreeHost(*mut c_void);
@@ -354,17 +356,6 @@ impl Gpu {
         unsafe { call!(self.functions(), cuCtxSynchronize()) }
     }
 
-    /// Gives memory that the pool keeps for later back to the device.
-    pub(crate) fn trim_pool(&self) -> Result<(), DriverError> {
-        self.bind()?;
-        let mut pool: CUmemoryPool = null_mut();
-        let device = self.context.cu_device();
-        // SAFETY: it writes one handle.
-        unsafe { call!(self.functions(), cuDeviceGetDefaultMemPool(&raw mut pool, device)) }?;
-        // SAFETY: the handle is the device's own pool.
-        unsafe { call!(self.functions(), cuMemPoolTrimTo(pool, 0)) }
-    }
-
     /// Whether the driver knows host memory as page-locked or managed, so that a copy from it reads it later.
     pub(crate) fn is_page_locked(&self, start: *const u8, bytes: usize) -> bool {
         const MEMORY_TYPE: c_uint = 2;
@@ -590,29 +581,97 @@ impl Drop for GpuEvent {
     }
 }
 
+/// `CUmemPoolProps` with the fields that every version has; what later ones add is zero in the reserved bytes.
+#[repr(C)]
+struct PoolProps {
+    allocation_type: c_uint,
+    handle_types: c_uint,
+    location_type: c_uint,
+    location_id: c_int,
+    security_attributes: *mut c_void,
+    reserved: [u8; 64],
+}
+
+/// A pool of a GPU's memory: this crate's own, so that other users of the context keep their settings.
+#[derive(Debug)]
+pub(crate) struct GpuPool {
+    gpu: Arc<Gpu>,
+    pool: CUmemoryPool, // Invariant: valid until drop.
+}
+
+// SAFETY: the driver's pools may be used from any thread.
+unsafe impl Send for GpuPool {}
+// SAFETY: as above, and from several at once.
+unsafe impl Sync for GpuPool {}
+
+impl GpuPool {
+    /// Makes a pool that keeps freed memory for later allocations.
+    pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self, DriverError> {
+        const PINNED: c_uint = 1;
+        const ON_DEVICE: c_uint = 1;
+        const RELEASE_THRESHOLD: c_uint = 4;
+        gpu.bind()?;
+        let props = PoolProps {
+            allocation_type: PINNED,
+            handle_types: 0,
+            location_type: ON_DEVICE,
+            location_id: gpu.context.cu_device(),
+            security_attributes: null_mut(),
+            reserved: [0; 64],
+        };
+        let mut pool: CUmemoryPool = null_mut();
+        // SAFETY: it reads the properties and writes one handle.
+        unsafe { call!(gpu.functions(), cuMemPoolCreate(&raw mut pool, &raw const props)) }?;
+        let pool = Self { gpu: Arc::clone(gpu), pool };
+        // Else each synchronise gives free memory back to the system, which costs more than most kernels.
+        let mut threshold = u64::MAX;
+        // SAFETY: the attribute is a `u64`.
+        unsafe {
+            call!(gpu.functions(), cuMemPoolSetAttribute(pool.pool, RELEASE_THRESHOLD, (&raw mut threshold).cast()))
+        }?;
+        Ok(pool)
+    }
+
+    /// Gives the memory that is free back to the device.
+    pub(crate) fn trim(&self) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        // SAFETY: the handle is valid.
+        unsafe { call!(self.gpu.functions(), cuMemPoolTrimTo(self.pool, 0)) }
+    }
+}
+
+impl Drop for GpuPool {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: the handle is valid and not used again; the driver waits for memory that is yet to be freed.
+            let _ = unsafe { call!(self.gpu.functions(), cuMemPoolDestroy(self.pool)) };
+        }
+    }
+}
+
 /// Memory of a GPU.
 #[derive(Debug)]
 pub(crate) struct GpuMemory {
     gpu: Arc<Gpu>,
     address: u64, // Invariant: an allocation of the context, or 0 once freed.
-    pooled: bool,
+    pool: Option<Arc<GpuPool>>,
 }
 
 impl GpuMemory {
-    /// Allocates at least one byte; with pools, the memory is there in stream order.
-    pub(crate) fn new(stream: &GpuStream, bytes: usize, pooled: bool) -> Result<Self, DriverError> {
+    /// Allocates at least one byte; from a pool, the memory is there in stream order.
+    pub(crate) fn new(stream: &GpuStream, bytes: usize, pool: Option<&Arc<GpuPool>>) -> Result<Self, DriverError> {
         stream.gpu.bind()?;
         let mut address: CUdeviceptr = 0;
         let functions = stream.functions();
-        if pooled {
+        if let Some(pool) = pool {
             let stream = stream.stream.cu_stream();
             // SAFETY: it writes one address.
-            unsafe { call!(functions, cuMemAllocAsync(&raw mut address, bytes, stream)) }?;
+            unsafe { call!(functions, cuMemAllocFromPoolAsync(&raw mut address, bytes, pool.pool, stream)) }?;
         } else {
             // SAFETY: it writes one address.
             unsafe { call!(functions, cuMemAlloc_v2(&raw mut address, bytes)) }?;
         }
-        Ok(Self { gpu: Arc::clone(&stream.gpu), address, pooled })
+        Ok(Self { gpu: Arc::clone(&stream.gpu), address, pool: pool.cloned() })
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -623,7 +682,7 @@ impl GpuMemory {
     pub(crate) fn free(mut self, stream: &GpuStream) -> Result<(), DriverError> {
         let address = std::mem::take(&mut self.address);
         self.gpu.bind()?;
-        if self.pooled {
+        if self.pool.is_some() {
             let stream = stream.stream.cu_stream();
             // SAFETY: the address was allocated and is forgotten here.
             unsafe { call!(self.gpu.functions(), cuMemFreeAsync(address, stream)) }

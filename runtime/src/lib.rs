@@ -51,7 +51,7 @@ pub use error::{
     StreamError, Version,
 };
 pub use event::Event;
-pub use launch::{Binder, LaunchArg, LaunchConfig};
+pub use launch::{Binder, LaunchArg, LaunchConfig, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;

@@ -4,6 +4,7 @@ use super::{Access, Binder, GridExtent, GridSliceMut, KernelParam, OwnershipMap,
 use crate::error::LaunchError;
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 use warpsmith_device::abi::{AtomicElement, DeviceElement};
+use warpsmith_device::{Linear, Runs};
 
 /// A value that may be passed for a kernel's parameter of type `P`.
 ///
@@ -36,6 +37,17 @@ pub unsafe trait LaunchArg<P: KernelParam> {
     /// [`LaunchError`] when the argument lives on another device or has too few elements.
     fn bind(self, binder: &mut Binder<'_>) -> Result<P::Raw, LaunchError>;
 }
+
+/// An ownership map that a buffer's length is enough for: [`Linear`] and [`Runs`], not the maps that have a shape.
+#[diagnostic::on_unimplemented(
+    message = "the ownership map `{Self}` has a shape, which a buffer or slice alone does not have",
+    label = "a view with a shape is needed here",
+    note = "pass `buffer.plane_mut(width, height)?` for `Plane` and `buffer.volume_mut(width, height, depth)?` for `Volume`"
+)]
+pub trait ShapelessMap: OwnershipMap + Default {}
+
+impl ShapelessMap for Linear {}
+impl<const N: usize> ShapelessMap for Runs<N> {}
 
 /// Binds elements that the kernel reads, or shares when they are atomics.
 #[inline]
@@ -121,9 +133,7 @@ fn bind_exclusive<T: DeviceElement, M: OwnershipMap>(
 }
 
 // SAFETY: memory of the device that `note` checks; its use is noted, and the exclusive borrow covers the writes.
-unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<'static, T, M>>
-    for DeviceSliceMut<'_, T>
-{
+unsafe impl<T: DeviceElement, M: ShapelessMap> LaunchArg<GridSliceMut<'static, T, M>> for DeviceSliceMut<'_, T> {
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
         bind_exclusive(self, M::default(), Access::Shared, binder)
@@ -131,9 +141,7 @@ unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<
 }
 
 // SAFETY: as above; the borrow is of the whole buffer.
-unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<'static, T, M>>
-    for &mut DeviceBuffer<T>
-{
+unsafe impl<T: DeviceElement, M: ShapelessMap> LaunchArg<GridSliceMut<'static, T, M>> for &mut DeviceBuffer<T> {
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
         bind_exclusive(self.as_slice_mut(), M::default(), Access::Exclusive, binder)
@@ -141,9 +149,7 @@ unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<
 }
 
 // SAFETY: as above.
-unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<'static, T, M>>
-    for &mut &mut DeviceBuffer<T>
-{
+unsafe impl<T: DeviceElement, M: ShapelessMap> LaunchArg<GridSliceMut<'static, T, M>> for &mut &mut DeviceBuffer<T> {
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
         LaunchArg::<GridSliceMut<'static, T, M>>::bind(&mut **self, binder)
@@ -151,9 +157,7 @@ unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<
 }
 
 // SAFETY: as above.
-unsafe impl<T: DeviceElement, M: OwnershipMap + Default> LaunchArg<GridSliceMut<'static, T, M>>
-    for &mut DeviceSliceMut<'_, T>
-{
+unsafe impl<T: DeviceElement, M: ShapelessMap> LaunchArg<GridSliceMut<'static, T, M>> for &mut DeviceSliceMut<'_, T> {
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
         LaunchArg::<GridSliceMut<'static, T, M>>::bind(self.reborrow(), binder)

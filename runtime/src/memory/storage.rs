@@ -67,11 +67,13 @@ impl Storage {
             Place::Empty
         } else if let Some(queue) = stream.gpu() {
             let parts = device.parts().expect("a stream with a GPU's queue is of a GPU");
-            let memory = match GpuMemory::new(&queue.stream, bytes, parts.pooled) {
+            let allocate = || GpuMemory::new(&queue.stream, bytes, parts.pool.as_ref());
+            let memory = match allocate() {
                 Err(error) if error.code == code::OUT_OF_MEMORY => {
                     // Freed memory may wait in the pool, or for work that is under way.
-                    let again = parts.gpu.synchronize().and_then(|()| parts.gpu.trim_pool());
-                    again.and_then(|()| GpuMemory::new(&queue.stream, bytes, parts.pooled))
+                    let waited = parts.gpu.synchronize();
+                    let trimmed = waited.and_then(|()| parts.pool.as_ref().map_or(Ok(()), |pool| pool.trim()));
+                    trimmed.and_then(|()| allocate())
                 }
                 other => other,
             };

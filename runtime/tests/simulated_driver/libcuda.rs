@@ -283,7 +283,6 @@ driver! {
         };
         SUCCESS
     }
-    cuDeviceGetDefaultMemPool(pool: *mut *mut c_void, _device: c_int) { *pool = 64 as *mut c_void; SUCCESS }
     cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) { *context = 4096 + device as usize; SUCCESS }
     cuDevicePrimaryCtxRelease_v2(_device: c_int) { state().calls.push("release".to_owned()); SUCCESS }
     cuCtxGetCurrent(context: *mut usize) { *context = CURRENT.get(); SUCCESS }
@@ -307,7 +306,20 @@ driver! {
         }
     }
     cuMemFree_v2(address: u64) { state().free(address); SUCCESS }
-    cuMemAllocAsync(address: *mut u64, bytes: usize, _stream: usize) { cuMemAlloc_v2(address, bytes) }
+    cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, _stream: usize) {
+        if pool != 64 { return INVALID_VALUE; }
+        cuMemAlloc_v2(address, bytes)
+    }
+    cuMemPoolCreate(pool: *mut usize, props: *const u32) {
+        // Pinned memory, no export, on one of the devices.
+        if !matches!(props.cast::<[u32; 4]>().read(), [1, 0, 1, 0 | 1]) { return INVALID_VALUE; }
+        *pool = 64;
+        SUCCESS
+    }
+    cuMemPoolDestroy(_pool: usize) { state().calls.push("destroy pool".to_owned()); SUCCESS }
+    cuMemPoolSetAttribute(_pool: usize, attribute: c_uint, value: *mut u64) {
+        if attribute == 4 && *value == u64::MAX { SUCCESS } else { INVALID_VALUE }
+    }
     cuMemFreeAsync(address: u64, stream: usize) { state().push(stream, Op::Free { address }) }
     cuMemPoolTrimTo(_pool: *mut c_void, _keep: usize) { state().calls.push("trim".to_owned()); SUCCESS }
     cuMemHostAlloc(host: *mut *mut c_void, bytes: usize, _flags: c_uint) {
