@@ -2,10 +2,10 @@
 
 /// Writes PTX instructions into a kernel, with `asm!`'s operands and options; an `unsafe` operation.
 ///
-/// The first argument is the PTX text as one literal. Operands are written `{0}`, `{1}` or by name and may be 16, 32 and 64-bit
-/// integers and floats in `reg`; braces that PTX itself needs are doubled. Predicates live inside the text:
-/// `"{{ .reg .pred p; setp.ne.u32 p, {1}, 0; selp.u32 {0}, 1, 2, p; }}"`. Give `options(pure, nomem, nostack)` where
-/// the instruction only computes; leave it off for everything that other threads can notice.
+/// The first argument is the PTX text as one literal. Operands are written `{0}`, `{1}` or by name and may be 16, 32
+/// and 64-bit integers and floats in `reg`; braces that PTX itself needs are doubled. Predicates live inside the
+/// text: `"{{ .reg .pred p; setp.ne.u32 p, {1}, 0; selp.u32 {0}, 1, 2, p; }}"`. Give `options(pure, nomem, nostack)`
+/// where the instruction only computes; leave it off for everything that other threads can notice.
 ///
 /// rustc checks operands and options but never reads the text: a mistake in it is reported by the lowering or by
 /// `ptxas`. On the CPU executor there is no PTX, so reaching this macro panics.

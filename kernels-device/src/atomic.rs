@@ -93,7 +93,8 @@ macro_rules! atomic_floats {
                 self.replace(order, |before| before.max(value))
             }
 
-            /// Writes `new` where the value has the bits of `current`: `-0.0` differs from `0.0`, and a NaN can be found.
+            /// Writes `new` where the value has the bits of `current`: `-0.0` differs from `0.0`, and a NaN can be
+            /// found.
             ///
             /// # Errors
             /// The value found, when it was another.
@@ -111,8 +112,8 @@ macro_rules! atomic_floats {
                 }
             }
 
-            /// Replaces the value by what `change` makes of it, and gives the value before. Compares bits, so that a NaN in
-            /// memory ends the loop too.
+            /// Replaces the value by what `change` makes of it, and gives the value before. Compares bits, so that a
+            /// NaN in memory ends the loop too.
             #[inline]
             fn replace(&self, order: Ordering, change: impl Fn($float) -> $float) -> $float {
                 let mut before = self.bits.load(Ordering::Relaxed);

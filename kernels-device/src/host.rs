@@ -25,7 +25,8 @@ pub trait Block {
     /// Waits until every live thread of the block has called this, and gives what they voted.
     fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes;
 
-    /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this lane's result.
+    /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this
+    /// lane's result.
     fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64;
 
     /// The lanes of this warp that are at this place together; it holds at least the calling lane.

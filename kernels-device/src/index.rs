@@ -1,8 +1,8 @@
 //! Where a thread stands in its launch, and the index witnesses that prove an element to be its own.
 //!
 //! A witness is made from the calling thread's own position only, is neither `Copy` nor `Send`, and is unique under
-//! every launch shape, whichever dimensions the grid and the block have. An ordinary build also stamps it with the run of its
-//! thread, so that one kept past that run (in a thread-local, say) is refused.
+//! every launch shape, whichever dimensions the grid and the block have. An ordinary build also stamps it with the
+//! run of its thread, so that one kept past that run (in a thread-local, say) is refused.
 
 use core::marker::PhantomData;
 

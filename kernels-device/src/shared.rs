@@ -20,11 +20,12 @@ impl SharedSite {
     }
 }
 
-/// Allocates shared memory for a value of the given type and gives its address, a `*mut T`: the same for all threads of the block.
+/// Allocates shared memory for a value of the given type and gives its address, a `*mut T`: the same for all threads
+/// of the block.
 ///
 /// Each place in the source is one allocation a block, for each instance of the generic function around it; a place in
-/// a loop or in a function called twice gives the same address again. The memory is not initialised and is never dropped, so the
-/// type should be plain data. It lives as long as the block.
+/// a loop or in a function called twice gives the same address again. The memory is not initialised and is never
+/// dropped, so the type should be plain data. It lives as long as the block.
 ///
 /// Static shared memory of a kernel is limited to 48 KiB.
 ///
@@ -70,7 +71,8 @@ pub fn allocate<T, F: Fn(), const LINE: u32, const COLUMN: u32>(_instance: &F, s
     }
 }
 
-/// The block's dynamic shared memory, whose size the launch gives: its address, aligned to 16 bytes. Every call gives the same.
+/// The block's dynamic shared memory, whose size the launch gives: its address, aligned to 16 bytes. Every call gives
+/// the same.
 ///
 /// # Panics
 /// Does not compile for a type with an alignment above 16.

@@ -222,7 +222,8 @@ pub fn activemask() -> u32 {
     }
 }
 
-/// The mask of lanes whose `value` has the same bits as the calling lane's. PTX: `match.any.sync`, compute capability 7.0.
+/// The mask of lanes whose `value` has the same bits as the calling lane's. PTX: `match.any.sync`, compute capability
+/// 7.0.
 #[inline(always)]
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -241,7 +242,8 @@ pub fn match_any<T: WarpValue>(mask: u32, value: T) -> u32 {
     }
 }
 
-/// The mask of lanes when `value` has the same bits in all of them, else 0. PTX: `match.all.sync`, compute capability 7.0.
+/// The mask of lanes when `value` has the same bits in all of them, else 0. PTX: `match.all.sync`, compute capability
+/// 7.0.
 #[inline(always)]
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -260,7 +262,8 @@ pub fn match_all<T: WarpValue>(mask: u32, value: T) -> u32 {
     }
 }
 
-/// Waits until every lane of the mask has come here, and makes their earlier writes visible to each other. PTX: `bar.warp.sync`.
+/// Waits until every lane of the mask has come here, and makes their earlier writes visible to each other. PTX:
+/// `bar.warp.sync`.
 #[inline(always)]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn sync_warp(mask: u32) {

@@ -1,9 +1,10 @@
 //! The CPU executor: runs a kernel's grid on the host's cores.
 //!
-//! Blocks run in parallel on rayon's pool, in ascending order, so that a block may wait for what lower blocks do. The threads of a
-//! block run one after another on one core: as plain calls when the kernel has no barrier and no warp operation, else
-//! as coroutines that change places where threads meet. Because one core runs the whole block, a thread that spins until
-//! another thread of its block writes something never gets it; barriers and warp operations are the way to wait.
+//! Blocks run in parallel on rayon's pool, in ascending order, so that a block may wait for what lower blocks do. The
+//! threads of a block run one after another on one core: as plain calls when the kernel has no barrier and no warp
+//! operation, else as coroutines that change places where threads meet. Because one core runs the whole block, a
+//! thread that spins until another thread of its block writes something never gets it; barriers and warp operations
+//! are the way to wait.
 
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
@@ -19,7 +20,8 @@ mod tests;
 /// Stack of a thread that runs as a coroutine, in bytes, unless the launch says otherwise. Only touched pages count.
 pub(crate) const DEFAULT_STACK_BYTES: usize = 256 * 1024;
 
-/// One launch on the CPU executor. Geometry was checked before: no dimension is 0, and the block has at most 1024 threads.
+/// One launch on the CPU executor. Geometry was checked before: no dimension is 0, and the block has at most 1024
+/// threads.
 pub(crate) struct CpuLaunch<'a> {
     /// The kernel's name, for messages.
     pub(crate) kernel: &'a str,

@@ -1,7 +1,8 @@
 //! Runs the threads of a block as coroutines on one core.
 //!
-//! A coroutine runs one thread after another until one of them has to wait; then it keeps that thread, and another coroutine goes on.
-//! So a block whose threads never wait needs a single stack, and one that meets at a barrier needs one for each thread.
+//! A coroutine runs one thread after another until one of them has to wait; then it keeps that thread, and another
+//! coroutine goes on. So a block whose threads never wait needs a single stack, and one that meets at a barrier needs
+//! one for each thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, PoisonError};

@@ -14,7 +14,8 @@ thread_local! {
     static SEEN: Cell<Option<CpuPanic>> = const { Cell::new(None) };
 }
 
-/// Puts our panic hook before the program's, once. It keeps quiet about kernel threads and leaves all else to the hook before.
+/// Puts our panic hook before the program's, once. It keeps quiet about kernel threads and leaves all else to the
+/// hook before.
 pub(super) fn install_hook() {
     static ONCE: Once = Once::new();
     // The hook can't be changed while this very thread panics, as in a launch from a `Drop`: a later launch does it.

@@ -1,7 +1,7 @@
 //! Shared memory of the block that runs on a core.
 //!
-//! The memory is kept from block to block and filled with a pattern before a block first gets it, so that no block sees what the
-//! one before left.
+//! The memory is kept from block to block and filled with a pattern before a block first gets it, so that no block
+//! sees what the one before left.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
