@@ -15,7 +15,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Work on a GPU runs later than the call that asks for it, so a failure of earlier work may come back from a later
 /// call: from [`Stream::synchronize`](crate::Stream::synchronize) and from copies to the host.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` prints the message and its causes, because that is what a `main` that returns an error shows.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A device could not be found or opened.
@@ -36,6 +38,18 @@ pub enum Error {
     /// A kernel panicked.
     #[error(transparent)]
     KernelPanic(#[from] Box<KernelPanic>),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = std::error::Error::source(self);
+        while let Some(inner) = cause {
+            write!(f, ": {inner}")?;
+            cause = inner.source();
+        }
+        Ok(())
+    }
 }
 
 impl Error {
@@ -623,4 +637,39 @@ pub struct KernelPanic {
     pub block: Dim3,
     /// The thread in its block.
     pub thread: Dim3,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_its_causes_where_main_returns_it() {
+        let source = DriverError { call: "cuInit", code: 999, name: "CUDA_ERROR_UNKNOWN".to_owned() };
+        let error = Error::from(DeviceError::Init { remedy: "try again", source });
+        assert_eq!(
+            format!("{error:?}"),
+            "the NVIDIA driver is installed but does not start; try again: `cuInit` answered CUDA_ERROR_UNKNOWN (999)"
+        );
+    }
+
+    #[test]
+    fn messages_start_small_and_end_without_a_full_stop() {
+        let kernel = || "m::k".to_owned();
+        let errors: Vec<Error> = vec![
+            DeviceError::NoDriver { looked_for: vec!["libcuda.so".to_owned()], library_path: None }.into(),
+            DeviceError::NoGpu { visible: Some(String::new()) }.into(),
+            DeviceError::EventNotRecorded.into(),
+            MemoryError::Range { start: 1, end: 3, len: 2 }.into(),
+            LaunchError::ZeroDimension { kernel: kernel(), dimension: "grid_dim.x" }.into(),
+            ModuleError::NotFound { kernel: kernel(), krate: "m".to_owned(), instance: String::new(), searched: 0 }
+                .into(),
+            StreamError::Timeout { waited: Duration::from_secs(1), kernels: vec![] }.into(),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.starts_with(|first: char| !first.is_uppercase() || text.starts_with("WARPSMITH")), "{text}");
+            assert!(!text.ends_with('.') && !text.contains("  "), "{text}");
+        }
+    }
 }

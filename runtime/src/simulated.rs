@@ -182,12 +182,7 @@ fn launch(stream: &Stream, desc: &'static KernelDesc, memory: &mut DeviceBuffer<
 
 fn message<T>(result: Result<T>) -> (Error, String) {
     let Err(error) = result else { panic!("it worked") };
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
+    let text = format!("{error:?}");
     (error, text)
 }
 

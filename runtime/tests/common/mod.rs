@@ -47,12 +47,7 @@ pub(crate) fn gpu() -> Option<Device> {
 
 /// An error's message with those of its causes.
 #[allow(dead_code, reason = "not every test looks at messages")]
+#[expect(clippy::needless_pass_by_value, reason = "the tests have it from `unwrap_err`")]
 pub(crate) fn text(error: Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
+    format!("{error:?}")
 }
