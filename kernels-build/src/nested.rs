@@ -1,5 +1,6 @@
 //! The nested build: one `cargo check` of the package that writes bitcode for its targets and all they depend on.
 
+mod copy;
 mod depinfo;
 mod lockfile;
 mod outer;
@@ -118,8 +119,11 @@ pub(crate) struct Outcome {
 }
 
 /// Where the build script runs: what cargo told it.
+#[derive(Clone)]
 pub(crate) struct Site {
     cargo: PathBuf,
+    /// Whether `manifest` belongs to a copy in `out_dir`.
+    is_copy: bool,
     manifest: PathBuf,
     pub(crate) out_dir: PathBuf,
     pub(crate) target: String,
@@ -138,6 +142,7 @@ impl Site {
         let features = std::env::var("CARGO_CFG_FEATURE").unwrap_or_default();
         Ok(Self {
             cargo: variable("CARGO")?,
+            is_copy: false,
             manifest: variable("CARGO_MANIFEST_DIR")?.join("Cargo.toml"),
             target: variable("TARGET")?.to_string_lossy().into_owned(),
             features: features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned).collect(),
@@ -151,6 +156,35 @@ impl Site {
 
     /// Compiles the package's targets that may hold kernels.
     pub(crate) fn build(&self) -> Result<Outcome, NestedError> {
+        match self.build_in_place() {
+            // What cargo unpacks to package or install it has no lock, or lies in a workspace that does not know it.
+            Err(NestedError::Cargo { .. }) if !self.is_copy && self.has_no_home() => self.copied()?.build_in_place(),
+            result => result,
+        }
+    }
+
+    /// Whether the package has no lock that is right, or no workspace.
+    fn has_no_home(&self) -> bool {
+        let mut command = self.cargo("metadata");
+        command.args(["--format-version=1", "--offline", "--locked", "--manifest-path"]).arg(&self.manifest);
+        // Packages that have not been fetched are another matter.
+        command.output().is_ok_and(|output| {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            !output.status.success() && (stderr.contains("--locked") || stderr.contains("workspace"))
+        })
+    }
+
+    /// The package copied into `OUT_DIR`, as a workspace of its own.
+    fn copied(&self) -> Result<Self, NestedError> {
+        let from = self.manifest.parent().unwrap_or(Path::new("")).to_owned();
+        let folder = self.out_dir.join("warpsmith-source");
+        let failed = |path: &Path, source| NestedError::Io { path: path.to_owned(), source };
+        copy::package(&from, &folder).map_err(|source| failed(&folder, source))?;
+        let manifest = folder.join("Cargo.toml");
+        Ok(Self { manifest, is_copy: true, ..self.clone() })
+    }
+
+    fn build_in_place(&self) -> Result<Outcome, NestedError> {
         let (workspace, is_member) = self.workspace()?;
         let package = match workspace.member(&self.manifest) {
             Some(package) => package.clone(),
@@ -188,7 +222,7 @@ impl Site {
 
     /// The workspace that is being built, and whether the package is a member of it.
     fn workspace(&self) -> Result<(Workspace, bool), NestedError> {
-        let outer = self.outer.as_ref().and_then(Outer::manifest);
+        let outer = self.outer.as_ref().filter(|_| !self.is_copy).and_then(Outer::manifest);
         if let Some(manifest) = outer.filter(|manifest| !same_file(manifest, &self.manifest)) {
             // A manifest that cargo cannot read here was not what the outer cargo was started on.
             if let Ok(workspace) = self.metadata(&manifest) {
@@ -293,6 +327,10 @@ impl Site {
     /// Notes what decides about the nested build besides sources.
     fn watch(&self, workspace: &Workspace, package: &Package, is_member: bool, outcome: &mut Outcome) {
         let folder = self.manifest.parent().unwrap_or(Path::new(""));
+        if self.is_copy {
+            let original = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+            outcome.files.extend(["Cargo.toml", "build.rs", "src"].map(|name| original.join(name)));
+        }
         outcome.files.extend([workspace.root.join("Cargo.toml"), workspace.root.join("Cargo.lock")]);
         outcome.files.extend([self.manifest.clone(), package.manifest.clone(), folder.join("build.rs")]);
         if is_member {
@@ -361,7 +399,8 @@ impl Site {
             .collect();
         let start = |offline: bool| {
             let mut command = self.cargo("check");
-            command.args(["--message-format=json", "--keep-going", "--locked", "--profile", &self.profile]);
+            command.args(["--message-format=json", "--keep-going", "--profile", &self.profile]);
+            command.args((!self.is_copy).then_some("--locked"));
             command.arg("--target").arg(&self.target).arg("--target-dir").arg(self.target_dir());
             command.arg("--manifest-path").arg(&manifest).args(&arguments);
             // A build folder set in the user's configuration is locked by the outer cargo.
