@@ -106,8 +106,8 @@ macro_rules! sgemm {
                     let id = thread + part * THREADS as usize;
                     let (r, k) = (id / 4, id % 4 * 4);
                     let Float4(values) = a[((row + r) * inner + start + k) / 4];
-                    for (j, value) in values.into_iter().enumerate() {
-                        a_lines[k + j][r] = value;
+                    for j in 0..4 {
+                        a_lines[k + j][r] = values[j];
                     }
                 }
                 for part in 0..2 {

@@ -43,8 +43,11 @@ fn one_dimensional(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn
     let mut y = stream.zeroed::<f32>(LEN)?;
     let mut twin_y = stream.zeroed::<f32>(LEN)?;
 
-    Bench { name: "copy", unit: Unit::Bytes(8 * LEN) }
-        .run(stream, &mut || Ok(y.copy_from_device(stream, &x)?), None)?;
+    Bench { name: "copy", unit: Unit::Bytes(8 * LEN) }.run(
+        stream,
+        &mut || Ok(y.copy_from_device(stream, &x)?),
+        None,
+    )?;
 
     y.copy_from_device(stream, &x)?;
     twin_y.copy_from_device(stream, &x)?;
@@ -95,7 +98,10 @@ fn matrices(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn Error>
     const FOURS: usize = SIDE * SIDE / 4;
     let values = numbers(SIDE * SIDE + 16);
     let fours = |shift: usize| -> Vec<Float4> {
-        values[shift..shift + SIDE * SIDE].chunks_exact(4).map(|v| Float4([v[0] - 0.5, v[1] - 0.5, v[2] - 0.5, v[3] - 0.5])).collect()
+        values[shift..shift + SIDE * SIDE]
+            .chunks_exact(4)
+            .map(|v| Float4([v[0] - 0.5, v[1] - 0.5, v[2] - 0.5, v[3] - 0.5]))
+            .collect()
     };
     let (host_a, host_b) = (fours(0), fours(7));
     let (a, b) = (stream.to_device(&host_a)?, stream.to_device(&host_b)?);
@@ -103,8 +109,13 @@ fn matrices(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn Error>
     let blocks = (SIDE / TILE) as u32;
     let config = LaunchConfig::new((blocks, blocks), THREADS);
     let address = c.cuda_address().ok_or("the buffer is on a GPU")? as *mut Float4;
-    let twin_arguments =
-        [Argument::buffer(&a), Argument::buffer(&b), Argument::buffer(&twin_c), Argument::usize(SIDE), Argument::usize(SIDE)];
+    let twin_arguments = [
+        Argument::buffer(&a),
+        Argument::buffer(&b),
+        Argument::buffer(&twin_c),
+        Argument::usize(SIDE),
+        Argument::usize(SIDE),
+    ];
     let unit = || Unit::Operations(2 * SIDE * SIDE * SIDE);
 
     for name in ["sgemm checked", "sgemm unchecked"] {

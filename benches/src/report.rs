@@ -35,14 +35,21 @@ pub(crate) fn heading(device: &Device, with_twins: bool) -> Result<(), Box<dyn E
     println!("driver: {}", driver.lines().next().unwrap_or("version not readable"));
     let other = if with_twins { "CUDA C++" } else { "no CUDA C++: give the path of kernels.cubin to compare" };
     println!("{WARM_UP} launches to warm up, then {ROUNDS} timed by events, in alternation with {other}\n");
-    println!("| name | Rust min, ms | Rust median, ms | Rust | CUDA C++ min, ms | CUDA C++ median, ms | CUDA C++ | Rust / CUDA C++ |");
+    println!(
+        "| name | Rust min, ms | Rust median, ms | Rust | CUDA C++ min, ms | CUDA C++ median, ms | CUDA C++ | Rust / CUDA C++ |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     Ok(())
 }
 
 impl Bench {
     /// Times `rust`, and `twin` in alternation with it, and prints the line.
-    pub(crate) fn run(self, stream: &Stream, rust: &mut Work<'_>, mut twin: Option<&mut Work<'_>>) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(
+        self,
+        stream: &Stream,
+        rust: &mut Work<'_>,
+        mut twin: Option<&mut Work<'_>>,
+    ) -> Result<(), Box<dyn Error>> {
         for _ in 0..WARM_UP {
             rust()?;
             if let Some(twin) = &mut twin {
@@ -59,7 +66,13 @@ impl Bench {
         }
         let (rust_min, rust_median) = min_and_median(rust_times);
         let rust_rate = self.rate(rust_median);
-        print!("| {} | {} | {} | {} |", self.name, milliseconds(rust_min), milliseconds(rust_median), self.rate_text(rust_rate));
+        print!(
+            "| {} | {} | {} | {} |",
+            self.name,
+            milliseconds(rust_min),
+            milliseconds(rust_median),
+            self.rate_text(rust_rate)
+        );
         if twin_times.is_empty() {
             println!(" | | | |");
         } else {
@@ -106,8 +119,8 @@ fn milliseconds(time: Duration) -> String {
 
 /// Fails when two results differ by more than `tolerance`, relative to the larger of 1 and the value.
 pub(crate) fn same(name: &str, rust: &[f32], other: &[f32], tolerance: f32) -> Result<(), Box<dyn Error>> {
-    let differs = |(a, b): (&f32, &f32)| a != b && !((a - b).abs() <= tolerance * b.abs().max(1.0));
-    match rust.iter().zip(other).position(differs) {
+    let agree = |(a, b): (&f32, &f32)| a == b || (a - b).abs() <= tolerance * b.abs().max(1.0);
+    match rust.iter().zip(other).position(|pair| !agree(pair)) {
         _ if rust.len() != other.len() => Err(format!("{name}: {} results against {}", rust.len(), other.len()).into()),
         Some(i) => Err(format!("{name}: result {i} is {}, the other side has {}", rust[i], other[i]).into()),
         None => Ok(()),

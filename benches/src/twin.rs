@@ -8,6 +8,9 @@ use std::sync::Arc;
 use warpsmith::cudarc::driver::{CudaStream, result, sys};
 use warpsmith::prelude::*;
 
+/// What everything here returns.
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
 /// The kernels of a cubin.
 pub(crate) struct Twins {
     stream: Arc<CudaStream>,
@@ -37,7 +40,7 @@ impl Argument {
 
 impl Twins {
     /// Loads a cubin that nvcc made.
-    pub(crate) fn load(stream: &Stream, cubin: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn load(stream: &Stream, cubin: &Path) -> Outcome<Self> {
         let image = std::fs::read(cubin).map_err(|error| format!("cannot read {}: {error}", cubin.display()))?;
         let stream = Arc::clone(stream.cuda_stream().ok_or("CUDA C++ needs a GPU")?);
         stream.context().bind_to_thread()?;
@@ -52,7 +55,7 @@ impl Twins {
         name: &str,
         config: LaunchConfig,
         arguments: &[Argument],
-    ) -> Result<impl FnMut() -> Result<(), Box<dyn Error>>, Box<dyn Error>> {
+    ) -> Outcome<impl FnMut() -> Outcome> {
         // SAFETY: the module is loaded.
         let function = unsafe { result::module::get_function(self.module, CString::new(name)?) }?;
         let stream = Arc::clone(&self.stream);

@@ -43,8 +43,8 @@ pub fn equal<T: PartialEq + Debug>(what: &str, device: &[T], host: &[T]) -> Resu
 /// [`Mismatch`] with the first element that is further away, or is NaN.
 pub fn close(what: &str, device: &[f64], host: &[f64], tolerance: f64, reason: &str) -> Result<(), Mismatch> {
     same_length(what, device.len(), host.len())?;
-    let distance = |i: usize| (device[i] - host[i]).abs() / host[i].abs().max(f64::MIN_POSITIVE);
-    if let Some(i) = (0..host.len()).find(|i| device[*i] != host[*i] && !(distance(*i) <= tolerance)) {
+    let is_close = |i: &usize| (device[*i] - host[*i]).abs() <= tolerance * host[*i].abs();
+    if let Some(i) = (0..host.len()).find(|i| !is_close(i)) {
         return Err(Mismatch(format!("{what}: element {i} is {} on the device, {} on the host", device[i], host[i])));
     }
     println!("{what}: all {} elements within {tolerance:e} of the host's ({reason})", host.len());

@@ -95,7 +95,7 @@ fn runs_belong_to_one_thread_each() {
 fn places(mut output: GridSliceMut<u64, Plane>) {
     let place = global_idx_2d();
     if let Some(output) = output.get_mut(&place) {
-        *output += (place.y() as u64) << 32 | place.x() as u64 + 1;
+        *output += ((place.y() as u64) << 32) + place.x() as u64 + 1;
     }
 }
 
@@ -106,7 +106,7 @@ fn planes_with_and_without_a_stride() {
         let expected: Vec<u64> = (0..len)
             .map(|i| {
                 let (x, y) = (i % stride, i / stride);
-                if x < width && y < height { (y as u64) << 32 | x as u64 + 1 } else { 0 }
+                if x < width && y < height { ((y as u64) << 32) + x as u64 + 1 } else { 0 }
             })
             .collect();
         check_on_devices(&expected, |stream| {
@@ -122,7 +122,8 @@ fn planes_with_and_without_a_stride() {
 #[test]
 fn a_plane_under_a_grid_with_layers_has_each_element_once() {
     let (width, height) = (6usize, 24usize);
-    let expected: Vec<u64> = (0..width * height).map(|i| ((i / width) as u64) << 32 | (i % width) as u64 + 1).collect();
+    let expected: Vec<u64> =
+        (0..width * height).map(|i| (((i / width) as u64) << 32) + (i % width) as u64 + 1).collect();
     check_on_devices(&expected, |stream| {
         let mut output = stream.zeroed::<u64>(width * height)?;
         places::launch(stream, LaunchConfig::new((2, 2, 3), (3, 2, 2)), output.plane_mut(width, height)?)?;

@@ -201,14 +201,12 @@ mod host {
         for y in 0..height {
             for x in 0..width {
                 let (mut along, mut down) = (0, 0);
-                for i in 0..3 {
-                    for j in 0..3 {
-                        let row = (y + i).saturating_sub(1).min(height - 1);
-                        let column = (x + j).saturating_sub(1).min(width - 1);
-                        let value = i32::from(image[row * width + column]);
-                        along += MASK[i][j] * value;
-                        down += MASK[j][i] * value;
-                    }
+                for (i, j) in (0..3).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                    let row = (y + i).saturating_sub(1).min(height - 1);
+                    let column = (x + j).saturating_sub(1).min(width - 1);
+                    let value = i32::from(image[row * width + column]);
+                    along += MASK[i][j] * value;
+                    down += MASK[j][i] * value;
                 }
                 output.push(((along * along + down * down) as f32).sqrt());
             }
