@@ -144,7 +144,7 @@ pub enum DeviceError {
         value: String,
     },
     /// The GPU is there and could not be opened or asked.
-    #[error("GPU {ordinal} could not be used: {operation}")]
+    #[error("GPU {ordinal} could not be used: {operation}{}", lost_text(source))]
     Driver {
         /// Which GPU.
         ordinal: usize,
@@ -252,7 +252,7 @@ pub enum MemoryError {
         stream: String,
     },
     /// The driver refused for a reason that no check above covers.
-    #[error("{operation} of {bytes} bytes failed")]
+    #[error("{operation} of {bytes} bytes failed{}", lost_text(source))]
     Driver {
         /// What was being done.
         operation: &'static str,
@@ -540,7 +540,10 @@ pub enum LaunchError {
         argument: usize,
     },
     /// An argument waits for work of another stream, and the driver refused that.
-    #[error("argument {argument} of `{kernel}` could not be ordered after its last use on another stream")]
+    #[error(
+        "argument {argument} of `{kernel}` could not be ordered after its last use on another stream{}",
+        lost_text(source)
+    )]
     Ordering {
         /// The kernel.
         kernel: String,
@@ -598,7 +601,7 @@ pub enum StreamError {
         source: DriverError,
     },
     /// The stream could not be made, or an event could not be recorded or waited for.
-    #[error("{operation} failed")]
+    #[error("{operation} failed{}", lost_text(source))]
     Driver {
         /// What was being done.
         operation: &'static str,

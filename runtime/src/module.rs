@@ -374,6 +374,7 @@ impl KernelTable {
 
 #[cfg(test)]
 mod tests {
+    use warpsmith_build::bundle::{Bundle, frame};
     use warpsmith_device::abi::{KernelOptions, KernelParam, Value};
 
     use super::*;
@@ -463,6 +464,20 @@ mod tests {
             KernelKey { module_path: "my_crate::image".to_owned(), name: "blur".to_owned(), ..KernelKey::default() };
         let message = not_found(&Registry::default(), "my_crate::image::blur", &key).to_string();
         assert!(message.contains("`my_crate`") && message.contains("warpsmith_build::compile()"), "{message}");
+    }
+
+    #[test]
+    fn a_kernel_whose_device_build_failed_brings_the_compilers_message() {
+        let failed = |target: &str, message: &str| {
+            let (target, failure) = (target.to_owned(), Some(message.to_owned()));
+            frame(&Bundle { target, failure, ..Bundle::default() }.encode())
+        };
+        let section =
+            [failed("test other", "error: of another target"), failed("bin my-crate", "error[E0308]: mismatched")];
+        let registry = Registry::read(&section.concat()).unwrap();
+        let key = KernelKey { module_path: "my_crate::image".to_owned(), ..KernelKey::default() };
+        let message = not_found(&registry, "my_crate::image::blur", &key).to_string();
+        assert!(message.contains("the device build of `bin my-crate` failed:\nerror[E0308]: mismatched"), "{message}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Registry {
         registry.as_ref().map_err(|reason| ModuleError::Corrupt { reason: reason.clone() })
     }
 
-    fn read(section: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(section: &[u8]) -> Result<Self, String> {
         let mut registry = Self::default();
         for entry in entries(section) {
             let bytes = entry.map_err(|error| error.to_string())?;
