@@ -7,7 +7,7 @@
 //! - a map sends the witnesses of different threads of one launch to different elements, under every launch shape;
 //! - the map cannot be chosen per call, so two threads can't reach one element through two maps;
 //! - the view is neither `Copy` nor `Clone` and is borrowed for one thread's run, so it can't be kept for later, and
-//! its launch   holds the only exclusive borrow of the buffer;
+//!   its launch holds the only exclusive borrow of the buffer;
 //! - within a thread, `get_mut` borrows the view mutably, so only one element (or run) is out at a time;
 //! - a witness is not `Send`, can't be made for another thread, and does not work after its thread's run: on the
 //!   device nothing could have kept it, in an ordinary build its stamp is compared with the running thread's.
