@@ -254,6 +254,7 @@ impl<S: Step> Step for Twice<S> {
 
 /// Generic over a type, a constant and a marker, with a where clause and a lifetime.
 #[kernel]
+#[expect(clippy::needless_lifetimes, reason = "a kernel may name its lifetimes")]
 fn generic<'a, S, T: 'static, const N: usize>(
     step: S,
     _marker: PhantomData<T>,

@@ -15,10 +15,10 @@ fn stash(mut output: GridSliceMut<u32>) {
         thread_local! {
             static STASH: RefCell<Option<GlobalIdx>> = const { RefCell::new(None) };
         }
-        if let Some(stale) = STASH.take() {
-            if let Some(output) = output.get_mut(&stale) {
-                *output = 1;
-            }
+        if let Some(stale) = STASH.take()
+            && let Some(output) = output.get_mut(&stale)
+        {
+            *output = 1;
         }
         STASH.set(Some(own));
     }

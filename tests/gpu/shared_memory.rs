@@ -168,7 +168,7 @@ fn element_types(mut output: GridSliceMut<u64>) {
     let own = Mixed { flag, letter: 'a', half, complex: (thread as f32, -1.0) };
     let other = exchange(structs, own, 1);
     let options = shared!([Option<u32>; BLOCK]).cast::<Option<u32>>();
-    let option = exchange(options, (thread % 2 == 0).then_some(thread as u32), 1);
+    let option = exchange(options, thread.is_multiple_of(2).then_some(thread as u32), 1);
     if let Some(output) = output.get_mut(&i) {
         let mut total = u64::from(other.flag) | u64::from(other.letter) << 1;
         total = mix(total, other.half.to_bits().into());
@@ -192,7 +192,7 @@ fn case_f3_element_types() {
             let mut total = u64::from(other.flag) | u64::from(other.letter) << 1;
             total = mix(total, other.half.to_bits().into());
             total = mix(total, u64::from((other.complex.0 + other.complex.1).to_bits()));
-            mix(total, if next % 2 == 0 { next } else { 99 })
+            mix(total, if next.is_multiple_of(2) { next } else { 99 })
         })
         .collect();
     check_on_devices(&expected, |stream| {

@@ -64,7 +64,7 @@ fn votes(input: &[u64], mut output: GridSliceMut<[u32; 7]>) {
     let i = global_idx();
     let value = input[i.get()];
     let results = [
-        ballot(FULL_MASK, value % 2 == 0),
+        ballot(FULL_MASK, value.is_multiple_of(2)),
         u32::from(all(FULL_MASK, value < 4 << 32)),
         u32::from(any(FULL_MASK, value == 0)),
         match_any(FULL_MASK, value),

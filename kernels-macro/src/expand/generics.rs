@@ -47,7 +47,7 @@ impl LaunchGenerics {
                     // What crosses never borrows. Beside the user's own bounds this gives style lints no cause, and where
                     // there is none, rustc's advice on the missing one stays readable.
                     let outlives = quote_spanned!(Span::mixed_site()=> 'static);
-                    if !bounds.is_empty() {
+                    if !ty.bounds.is_empty() {
                         bounds.push(outlives);
                     } else if is_bounded(generics, name) {
                         predicates.push(quote!(#name: #outlives));
