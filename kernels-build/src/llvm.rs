@@ -249,9 +249,11 @@ pub(crate) fn load(path: &Path) -> Result<(), String> {
         std::mem::forget(library);
         // `slsr` miscompiles in LLVM 22.1 (a stable quicksort of 43 u64 panics inside core). The unroll threshold is
         // what lets inner loops of constant length unroll in full, as nvcc does.
+        let more = std::env::var("WARPSMITH_LLVM_ARGS").unwrap_or_default();
         let options: Vec<CString> = ["warpsmith", "-opt-disable=slsr", "-unroll-threshold=4000"]
-            .iter()
-            .map(|text| CString::new(*text).expect("no zero byte inside"))
+            .into_iter()
+            .chain(more.split_whitespace())
+            .map(c)
             .collect();
         let pointers: Vec<*const c_char> = options.iter().map(|text| text.as_ptr()).collect();
         // SAFETY: plain registration calls, made once, before any context exists.

@@ -134,6 +134,11 @@ fn thread_in_grid() -> (u64, Stamp) {
     #[cfg(warpsmith_device)]
     {
         let (block, grid, threads) = (block_idx(), grid_dim(), block_dim());
+        if position::is_along_x() {
+            // One multiplication instead of six: what most launches are.
+            let first = u64::from(block.x).wrapping_mul(u64::from(threads.x));
+            return (first.wrapping_add(u64::from(thread_idx().x)), Stamp::EMPTY);
+        }
         let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
         let block = u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x));
         let block_size = threads.x.wrapping_mul(threads.y).wrapping_mul(threads.z);

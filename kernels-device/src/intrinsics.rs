@@ -20,6 +20,7 @@ unsafe extern "C" {
     safe fn __warpsmith_sreg_nctaid_y() -> u32;
     safe fn __warpsmith_sreg_nctaid_z() -> u32;
     safe fn __warpsmith_sreg_laneid() -> u32;
+    safe fn __warpsmith_hidden(which: u32) -> u64;
     safe fn __warpsmith_dynamic_shared() -> *mut u8;
     safe fn __warpsmith_shared(
         key: *const u8,
@@ -48,6 +49,12 @@ pub(crate) fn block_dim() -> Dim3 {
 #[inline(always)]
 pub(crate) fn grid_dim() -> Dim3 {
     Dim3 { x: __warpsmith_sreg_nctaid_x(), y: __warpsmith_sreg_nctaid_y(), z: __warpsmith_sreg_nctaid_z() }
+}
+
+/// Whether the launch's grid and blocks extend along x only; the launcher says so in a hidden argument.
+#[inline(always)]
+pub(crate) fn is_along_x() -> bool {
+    __warpsmith_hidden(2) as u32 != 0
 }
 
 #[inline(always)]

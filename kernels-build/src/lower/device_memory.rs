@@ -62,7 +62,9 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         let arguments = call.arguments();
         let constant = || {
             let (global, into) = address(arguments[0])?;
-            let key = bytes_at(global, into, usize::try_from(arguments[1].as_int()?).ok()?)?;
+            let mut key = bytes_at(global, into, usize::try_from(arguments[1].as_int()?).ok()?)?;
+            // Two places in one expansion of a macro print alike; each has a static of its own.
+            key.extend(address(arguments[4])?.0.name().bytes());
             Some((key, arguments[2].as_int()?, u32::try_from(arguments[3].as_int()?).ok()?))
         };
         let (key, size, align) = constant()

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
-use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, PANIC, REALLOCATE, TRIPLE};
+use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, TRIPLE};
 use super::{dump, link, statics, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
@@ -167,13 +167,12 @@ fn drop_index_checks(module: &Module, sites: &[PanicSite]) {
     }
 }
 
-/// Builds the entry that the driver calls: the Rust entry's arguments, by-value ones as `byval`, then the record's
-/// address and the launch's id.
+/// Builds the entry that the driver calls: the Rust entry's arguments, by-value ones as `byval`, then the hidden ones.
 fn build_entry(context: &Context, module: &Module, entry: &Entry) -> Result<(), String> {
     let inner = module.function(&entry.symbol).ok_or("the entry vanished")?;
     let mut types = inner.value_type().parameter_types();
     let arguments = types.len();
-    types.extend([context.int(64), context.int(64)]);
+    types.extend((0..HIDDEN_COUNT).map(|_| context.int(64)));
     let outer = module.add_function(&entry.ptx_name(), context.void().function(&types));
     outer.set_call_conv(PTX_KERNEL);
     for (i, by_value) in flattened(&entry.params).into_iter().enumerate() {
@@ -233,32 +232,33 @@ fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result
     let Some(hidden) = module.function(HIDDEN) else { return Ok(()) };
     let outer = module.function(&entry.ptx_name()).ok_or("the entry vanished")?;
     let parameters = outer.parameters();
-    let first = parameters.len() - 2;
+    let first = parameters.len() - HIDDEN_COUNT as usize;
     let i64 = context.int(64);
     let mut kept = None;
     for call in hidden.users() {
-        let which = call.operand(0).as_int().ok_or("which hidden argument is asked for is not constant")?;
+        let which = call.operand(0).as_int().filter(|which| *which < HIDDEN_COUNT);
+        let which = which.ok_or("which hidden argument is asked for is not constant")?;
         if call.parent_function() == outer {
-            call.replace_with(parameters[first + usize::from(which == 1)]);
+            call.replace_with(parameters[first + which as usize]);
             continue;
         }
         let slot = *kept.get_or_insert_with(|| {
-            let pair = i64.array(2);
-            let slot = module.add_global("ws_hidden", pair, 3);
-            slot.set_initializer(pair.undef());
+            let ty = i64.array(HIDDEN_COUNT);
+            let slot = module.add_global("ws_hidden", ty, 3);
+            slot.set_initializer(ty.undef());
             slot.set_linkage(linkage::INTERNAL);
             slot.set_alignment(8);
             slot
         });
         let builder = context.builder();
         builder.before(call);
-        let place = builder.offset(context, slot, i64.int_value(8 * u64::from(which == 1)));
+        let place = builder.offset(context, slot, i64.int_value(8 * which));
         call.replace_with(builder.load(i64, place));
     }
     if let Some(slot) = kept {
         let builder = context.builder();
         builder.before(outer.blocks()[0].first());
-        for i in 0..2 {
+        for i in 0..HIDDEN_COUNT {
             let place = builder.offset(context, slot, i64.int_value(8 * i));
             builder.store(parameters[first + i as usize], place);
         }

@@ -70,7 +70,8 @@ fn answer_nothing(context: &Context, module: &Module, function: Value) {
 /// The cache of feature detection reads as "not asked yet".
 fn no_features(cache: Value) {
     for user in cache.users() {
-        let loads: Vec<Value> = if user.is_instruction() { vec![user] } else { user.users() };
+        let is_load = user.is_instruction() && user.opcode() == opcode::LOAD;
+        let loads: Vec<Value> = if is_load { vec![user] } else { user.users() };
         for load in loads {
             if load.is_instruction() && load.opcode() == opcode::LOAD {
                 load.replace_with(load.ty().null());

@@ -106,6 +106,8 @@ pub(super) fn link_libdevice(
             symbol.set_linkage(linkage::LINK_ONCE_ODR);
         }
     }
+    // Its tables are never written, though not all are marked so.
+    library.globals().filter(|global| !global.is_declaration()).for_each(|global| global.set_global_constant(true));
     module.link(library).map_err(|reason| pipeline.internal(reason))
 }
 

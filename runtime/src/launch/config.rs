@@ -98,6 +98,12 @@ impl LaunchConfig {
         self.shared_bytes
     }
 
+    /// Whether grid and block extend along x only, so that a kernel's global index needs no other dimension.
+    pub(crate) const fn is_along_x(&self) -> bool {
+        let (grid, block) = (self.grid_dim, self.block_dim);
+        grid.y == 1 && grid.z == 1 && block.y == 1 && block.z == 1
+    }
+
     /// Whether it was made for a length of 0, so that a launch starts nothing.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
