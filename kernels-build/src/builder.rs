@@ -19,10 +19,8 @@ pub const DEFAULT_ARCHITECTURES: [u32; 4] = [75, 80, 90, 100];
 ///
 /// # Examples
 /// ```no_run
-/// // build.rs
-/// fn main() {
-///     warpsmith_build::compile();
-/// }
+/// // In `main` of build.rs:
+/// warpsmith_build::compile();
 /// ```
 pub fn compile() {
     Builder::new().compile();
@@ -32,10 +30,8 @@ pub fn compile() {
 ///
 /// # Examples
 /// ```no_run
-/// // build.rs
-/// fn main() {
-///     warpsmith_build::Builder::new().architectures([80, 90]).compile();
-/// }
+/// // In `main` of build.rs:
+/// warpsmith_build::Builder::new().architectures([80, 90]).compile();
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {

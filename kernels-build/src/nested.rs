@@ -461,6 +461,7 @@ impl Site {
             .filter(|artifact| artifact.target.kind == Kind::Lib && !artifact.is_test)
             .filter_map(|artifact| Some((artifact, bitcode_of(artifact)?)))
             .collect();
+        let mut foreign = BTreeSet::new();
         for Wanted { target, unit_tests } in wanted {
             let is_test_kind = matches!(target.kind, Kind::Test | Kind::Bench);
             for is_unit_test in [false, true] {
@@ -471,12 +472,16 @@ impl Site {
                     let is_same = artifact.target.kind == target.kind && artifact.target.name == target.name;
                     is_same && artifact.is_test == (is_unit_test || is_test_kind)
                 });
-                let outcome_of = match found.and_then(|artifact| bitcode_of(artifact)) {
+                let outcome_of = match found.and_then(bitcode_of) {
                     Some(path) => {
                         let others = libraries.iter().filter(|(_, library)| *library != path);
                         Ok(Bitcode { dependencies: others.map(|(_, path)| path.clone()).collect(), path })
                     }
                     None => {
+                        // Errors in this package show in its own build, those of a dependency perhaps only in ours.
+                        if let Some((_, _, name)) = errors.keys().find(|(id, ..)| *id != package.id) {
+                            foreign.insert(name.clone());
+                        }
                         let own = errors.get(&(package.id.clone(), target.kind, target.name.clone()));
                         let texts = own.cloned().unwrap_or_else(|| errors.values().flatten().cloned().collect());
                         Err(if texts.is_empty() { run.stderr.clone() } else { texts.join("\n") })
@@ -485,6 +490,9 @@ impl Site {
                 outcome.units.push(Unit { target: target.clone(), is_unit_test, outcome: outcome_of });
             }
         }
+        outcome.warnings.extend(foreign.into_iter().map(|name| {
+            format!("kernels were not compiled, because the crate {name} has errors when it is built for a GPU")
+        }));
         let used = libraries.iter().map(|(artifact, _)| *artifact).find(|artifact| is_ours(artifact));
         if let Some(artifact) = used.filter(|artifact| artifact.features != self.features) {
             outcome.warnings.push(format!(

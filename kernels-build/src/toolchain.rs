@@ -146,12 +146,11 @@ fn find_llvm(sysroot: &Path, host: &str, version: &str) -> Result<PathBuf, Toolc
         folders.push(folder.into());
         folders.push(Path::new(folder).join(format!("{architecture}-linux-gnu")));
     }
-    for driver in drivers {
-        for needed in needed_libraries(&driver).into_iter().filter(|name| name.starts_with("libLLVM")) {
-            let found = folders.iter().map(|folder| folder.join(&needed)).find(|path| path.is_file());
-            // The loader knows more places than we do, so a name alone will do.
-            return Ok(found.unwrap_or_else(|| needed.into()));
-        }
+    let mut needed = drivers.iter().flat_map(|driver| needed_libraries(driver));
+    if let Some(name) = needed.find(|name| name.starts_with("libLLVM")) {
+        let found = folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file());
+        // The loader knows more places than we do, so a name alone will do.
+        return Ok(found.unwrap_or_else(|| name.into()));
     }
     folders.retain(|folder| folder.is_dir());
     Err(ToolchainError::NoLlvm { version: version.to_owned(), folders })

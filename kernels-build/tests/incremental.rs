@@ -83,6 +83,21 @@ fn a_path_dependencys_edit_rebuilds() {
 }
 
 #[test]
+fn an_error_for_gpus_alone_is_told() {
+    let project = Project::new("device-error", "incremental");
+    project.package("", "app", "[dependencies.helper]\npath = \"helper\"\n[workspace]\n");
+    project.file("helper/Cargo.toml", "[package]\nname = \"helper\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    project.file("helper/src/lib.rs", "#[cfg(warpsmith_device)] compile_error!(\"not for GPUs\");\n");
+    project.source("src/main.rs", "kernel!(in_bin, |x| x * 7);\nfn main() { in_bin::launch() }");
+    let run = project.cargo(&["build", JSON]).ok();
+    let warning = "kernels were not compiled, because the crate helper has errors when it is built for a GPU";
+    assert!(run.stderr().contains(warning), "{}", run.text());
+    let bundles = bundles(&bin(&run));
+    let failure = bundles[0].failure.as_deref().expect("the failure travels with the program");
+    assert!(failure.contains("error: not for GPUs"), "{failure}");
+}
+
+#[test]
 fn an_error_in_a_test_stops_only_the_test() {
     let project = project("test-error");
     project.edit("tests/check.rs", "#[test]", "fn wrong() -> u32 { \"text\" }\n#[test]");
