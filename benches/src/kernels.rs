@@ -102,19 +102,22 @@ macro_rules! sgemm {
             while start < inner {
                 // SAFETY: between the barriers each thread writes its own slots, and nobody reads.
                 let (a_lines, b_lines) = unsafe { (&mut (*a_tile).0, &mut (*b_tile).0) };
+                // All loads first: a check that may panic keeps what follows it behind what precedes it.
+                let a_fours: [Float4; 2] = array::from_fn(|part| {
+                    let id = thread + part * THREADS as usize;
+                    a[((row + id / 4) * inner + start + id % 4 * 4) / 4]
+                });
+                let b_fours: [Float4; 2] = array::from_fn(|part| {
+                    let id = thread + part * THREADS as usize;
+                    b[((start + id / 32) * columns + column + id % 32 * 4) / 4]
+                });
                 for part in 0..2 {
                     let id = thread + part * THREADS as usize;
-                    let (r, k) = (id / 4, id % 4 * 4);
-                    let Float4(values) = a[((row + r) * inner + start + k) / 4];
                     for j in 0..4 {
-                        a_lines[k + j][r] = values[j];
+                        a_lines[id % 4 * 4 + j][id / 4] = a_fours[part].0[j];
                     }
-                }
-                for part in 0..2 {
-                    let id = thread + part * THREADS as usize;
-                    let (k, q) = (id / 32, id % 32 * 4);
-                    let values = b[((start + k) * columns + column + q) / 4];
-                    b_lines[k][q..q + 4].copy_from_slice(&values.0);
+                    let q = id % 32 * 4;
+                    b_lines[id / 32][q..q + 4].copy_from_slice(&b_fours[part].0);
                 }
                 sync_threads();
                 // SAFETY: all was written before the barrier, and nobody writes until the next.

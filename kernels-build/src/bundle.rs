@@ -62,7 +62,7 @@ pub struct KernelRecord {
     pub shared_bytes: u64,
     /// Its panic sites; a panic record on the device names one by index.
     pub sites: Vec<PanicSite>,
-    /// Its PTX, one for each architecture, lowest first.
+    /// Its PTX, one or two for each architecture, lowest first.
     pub images: Vec<Image>,
 }
 
@@ -144,6 +144,9 @@ pub struct Image {
     pub architecture: u32,
     /// PTX version that it asks for: 78 for 7.8.
     pub ptx_version: u32,
+    /// Whether it is right only for launches whose grid and blocks extend along x alone, which the other image of the
+    /// same architecture need not be: a global index then costs one multiplication.
+    pub along_x: bool,
     /// The text.
     pub ptx: String,
 }

@@ -144,6 +144,8 @@ api! {
     LLVMIsStringAttribute(Raw) -> c_int;
     LLVMGetStringAttributeKind(Raw, *mut c_uint) -> *const c_char;
     LLVMAddCallSiteAttribute(Raw, c_uint, Raw);
+    LLVMGetCallSiteEnumAttribute(Raw, c_uint, c_uint) -> Raw;
+    LLVMGetEnumAttributeValue(Raw) -> u64;
     LLVMRemoveCallSiteEnumAttribute(Raw, c_uint, c_uint);
     LLVMIntTypeInContext(Raw, c_uint) -> Raw;
     LLVMFloatTypeInContext(Raw) -> Raw;
@@ -1239,6 +1241,15 @@ impl Value {
     pub(crate) fn add_call_attribute(self, index: u32, attribute: Attribute) {
         // SAFETY: a live call.
         unsafe { (api().LLVMAddCallSiteAttribute)(self.0, index, attribute.0) };
+    }
+
+    /// The alignment that a call promises for an argument, counted from 1.
+    pub(crate) fn call_alignment(self, index: u32) -> u64 {
+        // SAFETY: callers ask this of calls only.
+        unsafe {
+            let attribute = (api().LLVMGetCallSiteEnumAttribute)(self.0, index, attribute_kind("align"));
+            if attribute.is_null() { 1 } else { (api().LLVMGetEnumAttributeValue)(attribute).max(1) }
+        }
     }
 
     pub(crate) fn remove_call_attribute(self, index: u32, name: &str) {

@@ -3,6 +3,7 @@
 //! Steps that concern all kernels run once on the linked module; then each kernel goes on in a module and a thread of
 //! its own, so that compile time is spread over cores and an unchanged kernel's PTX comes from the cache.
 
+mod aggregates;
 mod asm;
 mod constants;
 mod device_memory;

@@ -51,7 +51,7 @@ pub(crate) fn grid_dim() -> Dim3 {
     Dim3 { x: __warpsmith_sreg_nctaid_x(), y: __warpsmith_sreg_nctaid_y(), z: __warpsmith_sreg_nctaid_z() }
 }
 
-/// Whether the launch's grid and blocks extend along x only; the launcher says so in a hidden argument.
+/// Whether the launch's grid and blocks extend along x only: a constant, since such launches get PTX of their own.
 #[inline(always)]
 pub(crate) fn is_along_x() -> bool {
     __warpsmith_hidden(2) as u32 != 0

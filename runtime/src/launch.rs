@@ -54,7 +54,8 @@ impl<'a> Launch<'a> {
         instance: &'static str,
     ) -> Result<Self> {
         let device = stream.device();
-        let kernel = device.kernels().get(device, desc, instance)?;
+        let along_x = config.is_along_x() && device.is_gpu();
+        let kernel = device.kernels().get(device, desc, instance, along_x)?;
         if !config.is_empty() {
             config::check(&config, &kernel, device.limits())?;
         }
@@ -99,10 +100,8 @@ impl<'a> Launch<'a> {
         list.push((&raw const record).cast());
         list.push((&raw const launch).cast());
         let config = &self.config;
-        let shape = u64::from(config.is_along_x());
-        list.push((&raw const shape).cast());
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
-        // the code's; the three hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
+        // the code's; the two hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
         let launched = unsafe {
             queue.stream.launch(
                 &code.function,

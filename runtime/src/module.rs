@@ -80,7 +80,7 @@ impl LoadedKernel {
         }
     }
 
-    fn load(device: &Device, desc: &'static KernelDesc, instance: &str) -> Result<Self, ModuleError> {
+    fn load(device: &Device, desc: &'static KernelDesc, instance: &str, along_x: bool) -> Result<Self, ModuleError> {
         let path = kernel_path(desc);
         let key = KernelKey {
             module_path: desc.module_path.get().to_owned(),
@@ -98,7 +98,7 @@ impl LoadedKernel {
         let registry = Registry::get()?;
         let record = registry.find(&key).ok_or_else(|| not_found(registry, &path, &key))?;
         compare_params(&path, desc.params(), &record.params)?;
-        let gpu = load_code(device, parts, &path, record)?;
+        let gpu = load_code(device, parts, &path, record, along_x)?;
         Ok(Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu) })
     }
 }
@@ -182,16 +182,22 @@ fn ptx_version(image: &Image) -> Version {
     Version { major: image.ptx_version / 10, minor: image.ptx_version % 10 }
 }
 
+/// The images for launches that extend along x only, or for any launch; a kernel may have one kind alone.
+fn images_for(record: &KernelRecord, along_x: bool) -> Vec<&Image> {
+    let narrow = along_x && record.images.iter().any(|image| image.along_x);
+    record.images.iter().filter(|image| image.along_x == narrow).collect()
+}
+
 /// The image to load: the highest architecture up to the GPU's whose PTX the driver knows.
 fn choose_image<'a>(
     path: &str,
-    images: &'a [Image],
+    images: &[&'a Image],
     architecture: u32,
     device: &str,
     driver: Version,
 ) -> Result<&'a Image, ModuleError> {
     let known = newest_ptx(driver);
-    let fitting = images.iter().filter(|image| image.architecture <= architecture);
+    let fitting = images.iter().copied().filter(|image| image.architecture <= architecture);
     let best = fitting.clone().filter(|image| ptx_version(image) <= known).max_by_key(|image| image.architecture);
     if let Some(best) = best {
         return Ok(best);
@@ -208,9 +214,16 @@ fn choose_image<'a>(
     Err(ModuleError::DriverTooOld { kernel: path.to_owned(), driver, known, needed, remedy: first_cuda(needed) })
 }
 
-fn load_code(device: &Device, parts: &GpuParts, path: &str, record: &KernelRecord) -> Result<GpuCode, ModuleError> {
+fn load_code(
+    device: &Device,
+    parts: &GpuParts,
+    path: &str,
+    record: &KernelRecord,
+    along_x: bool,
+) -> Result<GpuCode, ModuleError> {
     let driver = parts.gpu.driver().version();
-    let image = choose_image(path, &record.images, parts.capability.architecture(), device.name(), driver)?;
+    let images = images_for(record, along_x);
+    let image = choose_image(path, &images, parts.capability.architecture(), device.name(), driver)?;
     let text = CString::new(image.ptx.as_str()).map_err(|_| corrupt(path, "its PTX holds a zero byte"))?;
     let entry = CString::new(record.entry.as_str()).map_err(|_| corrupt(path, "its entry's name holds a zero byte"))?;
     prepare_limits(parts, path, record);
@@ -296,6 +309,7 @@ struct PlaceKey {
     desc: usize,
     instance: usize,
     instance_len: usize,
+    along_x: bool,
 }
 
 /// Mixes a few machine words; the keys are addresses, so nobody chooses them to collide.
@@ -321,17 +335,19 @@ impl Hasher for PlaceHasher {
 }
 
 impl KernelTable {
-    /// The kernel, loaded at the first call.
+    /// The kernel for launches of this shape, loaded at the first call.
     pub(crate) fn get(
         &self,
         device: &Device,
         desc: &'static KernelDesc,
         instance: &'static str,
+        along_x: bool,
     ) -> Result<Arc<LoadedKernel>, ModuleError> {
         let key = PlaceKey {
             desc: (&raw const *desc).addr(),
             instance: instance.as_ptr().addr(),
             instance_len: instance.len(),
+            along_x,
         };
         let known = self.state.read().unwrap_or_else(PoisonError::into_inner).by_place.get(&key).map(Arc::clone);
         if let Some(kernel) = known.as_ref().and_then(|slot| slot.kernel.get()) {
@@ -357,7 +373,7 @@ impl KernelTable {
         if let Some(kernel) = slot.kernel.get() {
             return Ok(Arc::clone(kernel));
         }
-        let kernel = LoadedKernel::load(device, desc, instance)?;
+        let kernel = LoadedKernel::load(device, desc, instance, key.along_x)?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let number = u32::try_from(state.by_number.len()).expect("a program has less than 2^32 kernels");
         let kernel = Arc::new(LoadedKernel { number, ..kernel });
@@ -380,7 +396,7 @@ mod tests {
     use super::*;
 
     fn image(architecture: u32, ptx_version: u32) -> Image {
-        Image { architecture, ptx_version, ptx: String::new() }
+        Image { architecture, ptx_version, along_x: false, ptx: String::new() }
     }
 
     const CUDA_12_4: Version = Version { major: 12, minor: 4 };
@@ -390,7 +406,7 @@ mod tests {
     fn the_best_image_that_driver_and_gpu_take_is_chosen() {
         let images = [image(75, 63), image(80, 70), image(90, 78), image(100, 86)];
         let choose = |architecture, driver| {
-            choose_image("k", &images, architecture, "a GPU", driver).map(|image| image.architecture)
+            choose_image("k", &images.each_ref(), architecture, "a GPU", driver).map(|image| image.architecture)
         };
         assert_eq!(choose(90, CUDA_13_0).unwrap(), 90);
         assert_eq!(choose(89, CUDA_13_0).unwrap(), 80);
@@ -402,10 +418,10 @@ mod tests {
     #[test]
     fn an_old_gpu_or_driver_is_told_what_to_do() {
         let images = [image(80, 86), image(90, 86)];
-        let old_gpu = choose_image("m::k", &images, 75, "Tesla T4", CUDA_13_0).unwrap_err().to_string();
+        let old_gpu = choose_image("m::k", &images.each_ref(), 75, "Tesla T4", CUDA_13_0).unwrap_err().to_string();
         assert!(old_gpu.contains("compiled for sm_80, sm_90; Tesla T4 is sm_75"), "{old_gpu}");
         assert!(old_gpu.contains("WARPSMITH_ARCHITECTURES"), "{old_gpu}");
-        let old_driver = choose_image("m::k", &images, 90, "a GPU", CUDA_12_4).unwrap_err().to_string();
+        let old_driver = choose_image("m::k", &images.each_ref(), 90, "a GPU", CUDA_12_4).unwrap_err().to_string();
         assert!(old_driver.contains("supports CUDA 12.4 (PTX up to 8.4)"), "{old_driver}");
         assert!(old_driver.contains("8.6 at the least; update the NVIDIA driver to one for CUDA 12.7"), "{old_driver}");
         let none = choose_image("m::k", &[], 90, "a GPU", CUDA_12_4).unwrap_err().to_string();

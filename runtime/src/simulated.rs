@@ -148,7 +148,7 @@ fn record(name: &str, ptx: &str) -> KernelRecord {
         entry: name.to_owned(),
         params: vec![param],
         sites: vec![PanicSite::default(), bounds],
-        images: vec![Image { architecture: 80, ptx_version: 70, ptx: ptx.to_owned() }],
+        images: vec![Image { architecture: 80, ptx_version: 70, along_x: false, ptx: ptx.to_owned() }],
         ..KernelRecord::default()
     }
 }

@@ -4,7 +4,7 @@ use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, Valu
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -331,7 +331,7 @@ records! {
     }
     ParamRecord { kind, align, size, extent_size, layout }
     PanicSite { pieces, values }
-    Image { architecture, ptx_version, ptx }
+    Image { architecture, ptx_version, along_x, ptx }
 }
 
 #[cfg(test)]
@@ -399,6 +399,7 @@ mod tests {
                 images: self.list(3, |random| Image {
                     architecture: random.number(),
                     ptx_version: random.number(),
+                    along_x: random.number() % 2 == 0,
                     ptx: random.text(),
                 }),
             }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
 use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, TRIPLE};
-use super::{dump, link, statics, workarounds};
+use super::{aggregates, dump, link, statics, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
@@ -55,10 +55,36 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
     if entry.options.unchecked != 0 {
         drop_index_checks(&module, sites);
     }
+    aggregates::expand(&context, &module);
     statics::break_rings(&context, &module, &entry.symbol)?;
+    float_flags(&module, entry);
+    let prepared = module.to_bitcode();
+    let mut sites = Sites { of_target: sites, numbers: HashMap::new(), of_kernel: Vec::new() };
+    // Where the kernel asks for its place in the grid, launches along x get code of their own.
+    let shapes: &[bool] = if asks_for_shape(&module) { &[false, true] } else { &[false] };
+    for along_x in shapes {
+        variant(&prepared, entry, job, *along_x, &mut sites, &mut record)?;
+    }
+    record.sites = sites.of_kernel;
+    record.images.sort_by_key(|image| (image.architecture, image.along_x));
+    store(job, &key, &record);
+    Ok(Finished { record, warnings: Vec::new() })
+}
+
+/// Optimises the kernel for any launch or for those along x, and adds its PTX to the record.
+fn variant(
+    prepared: &[u8],
+    entry: &Entry,
+    job: &LowerJob,
+    along_x: bool,
+    sites: &mut Sites<'_>,
+    record: &mut KernelRecord,
+) -> Result<(), String> {
+    let context = Context::new();
+    let module = context.parse(prepared, &entry.symbol)?;
+    answer_shape(&context, &module, along_x);
     build_entry(&context, &module, entry)?;
     let lowest = machine(job.architectures.iter().copied().min().unwrap_or(75))?;
-    float_flags(&module, entry);
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
     if let Some(panic) = module.function(PANIC) {
         panic.set_linkage(linkage::EXTERNAL);
@@ -68,7 +94,7 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
         panic.add_attribute(FUNCTION, context.enum_attribute("cold", 0));
     }
     module.run("default<O3>", Some(&lowest))?;
-    number_sites(&context, &module, sites, &mut record)?;
+    sites.number(&context, &module)?;
     // After O3 the address spaces are inferred, which lets shared and global accesses be widened.
     module.run(
         "always-inline,function(infer-address-spaces,infer-alignment,load-store-vectorizer,simplifycfg),globaldce",
@@ -77,18 +103,35 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
     workarounds::apply(&context, &module);
     hidden_arguments(&context, &module, entry)?;
     module.run("globaldce", None)?;
-    dump(&module, &entry.ptx_name(), "optimised");
+    dump(&module, &format!("{}{}", entry.ptx_name(), if along_x { "_x" } else { "" }), "optimised");
     module.verify()?;
-    record.shared_bytes = shared_bytes(&module);
-    record.unbounded_stack = has_unbounded_stack(&module);
+    record.shared_bytes = record.shared_bytes.max(shared_bytes(&module));
+    record.unbounded_stack |= has_unbounded_stack(&module);
     for architecture in &job.architectures {
         let copy = module.duplicate();
         let ptx = machine(*architecture)?.emit(&copy)?;
-        record.images.push(Image { architecture: *architecture, ptx_version: ptx_version(*architecture), ptx });
+        let ptx_version = ptx_version(*architecture);
+        record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
     }
-    record.images.sort_by_key(|image| image.architecture);
-    store(job, &key, &record);
-    Ok(Finished { record, warnings: Vec::new() })
+    Ok(())
+}
+
+/// The calls that ask for one of the launch's hidden arguments.
+fn hidden_calls(module: &Module, which: u64) -> Vec<Value> {
+    let users = module.function(HIDDEN).map(Value::users).unwrap_or_default();
+    users.into_iter().filter(|call| call.operand(0).as_int() == Some(which)).collect()
+}
+
+/// Whether the kernel asks if its launch extends along x only.
+fn asks_for_shape(module: &Module) -> bool {
+    !hidden_calls(module, HIDDEN_COUNT).is_empty()
+}
+
+/// Answers that question.
+fn answer_shape(context: &Context, module: &Module, along_x: bool) {
+    for call in hidden_calls(module, HIDDEN_COUNT) {
+        call.replace_with(context.int(64).int_value(u64::from(along_x)));
+    }
 }
 
 /// What is known of the kernel before optimisation.
@@ -117,33 +160,37 @@ fn calls(module: &Module) -> impl Iterator<Item = Value> {
     module.functions().flat_map(Value::instructions).filter(|instruction| instruction.opcode() == opcode::CALL)
 }
 
-/// Numbers the panic sites that optimisation left, from 0, and has the record written in place where they are few.
-fn number_sites(
-    context: &Context,
-    module: &Module,
-    sites: &[PanicSite],
-    record: &mut KernelRecord,
-) -> Result<(), String> {
-    let Some(panic) = module.function(PANIC) else { return Ok(()) };
-    let mut numbers: HashMap<u64, u64> = HashMap::new();
-    let mut count = 0;
-    for call in calls(module).filter(|call| call.called() == panic) {
-        let site = call.operand(0).as_int().ok_or("a panic site is not constant")?;
-        let next = numbers.len() as u64;
-        let number = *numbers.entry(site).or_insert(next);
-        if number == next {
-            let site = usize::try_from(site).map_err(|error| error.to_string())?;
-            record.sites.push(sites.get(site).ok_or("a panic site is unknown")?.clone());
+/// The panic sites of a kernel.
+struct Sites<'a> {
+    of_target: &'a [PanicSite],
+    /// Number in the kernel of each of the target's sites.
+    numbers: HashMap<u64, u64>,
+    of_kernel: Vec<PanicSite>,
+}
+
+impl Sites<'_> {
+    /// Numbers the sites that optimisation left, from 0, and has the record written in place where they are few.
+    fn number(&mut self, context: &Context, module: &Module) -> Result<(), String> {
+        let Some(panic) = module.function(PANIC) else { return Ok(()) };
+        let mut count = 0;
+        for call in calls(module).filter(|call| call.called() == panic) {
+            let site = call.operand(0).as_int().ok_or("a panic site is not constant")?;
+            let next = self.numbers.len() as u64;
+            let number = *self.numbers.entry(site).or_insert(next);
+            if number == next {
+                let site = usize::try_from(site).map_err(|error| error.to_string())?;
+                self.of_kernel.push(self.of_target.get(site).ok_or("a panic site is unknown")?.clone());
+            }
+            call.set_operand(0, context.int(32).int_value(number));
+            count += 1;
         }
-        call.set_operand(0, context.int(32).int_value(number));
-        count += 1;
+        panic.set_linkage(linkage::INTERNAL);
+        if count <= INLINED_SITES {
+            panic.remove_attribute(FUNCTION, "noinline");
+            panic.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+        }
+        Ok(())
     }
-    panic.set_linkage(linkage::INTERNAL);
-    if count <= INLINED_SITES {
-        panic.remove_attribute(FUNCTION, "noinline");
-        panic.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
-    }
-    Ok(())
 }
 
 fn is_block_barrier(template: &str) -> bool {

@@ -13,10 +13,11 @@ pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
 /// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
 pub(super) const PANIC: &str = "__warpsmith_panic";
-/// The launch's hidden arguments: 0 the panic record's address, 1 the launch's id, 2 whether it extends along x only.
+/// The launch's hidden arguments: 0 the panic record's address, 1 the launch's id; 2 is known when PTX is made: whether the
+/// launch extends along x only.
 pub(super) const HIDDEN: &str = "__warpsmith_hidden";
-/// How many hidden arguments there are.
-pub(super) const HIDDEN_COUNT: u64 = 3;
+/// How many hidden arguments an entry has.
+pub(super) const HIDDEN_COUNT: u64 = 2;
 /// Allocates device memory: `(size, align) -> ptr`.
 pub(super) const ALLOCATE: &str = "__warpsmith_alloc";
 /// Allocates zeroed device memory: `(size, align) -> ptr`.
