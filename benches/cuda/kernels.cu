@@ -49,19 +49,22 @@ extern "C" __global__ void __launch_bounds__(256) sgemm(const float4 *__restrict
     size_t patch_row = thread / 16 * PATCH, patch_column = thread % 16 * PATCH;
     float total[PATCH][PATCH] = {};
     for (size_t start = 0; start < inner; start += DEPTH) {
+        float4 a_fours[2], b_fours[2];
         #pragma unroll
         for (size_t part = 0; part < 2; part++) {
-            size_t id = thread + part * 256, r = id / 4, k = id % 4 * 4;
-            float4 v = a[((row + r) * inner + start + k) / 4];
+            size_t id = thread + part * 256;
+            a_fours[part] = a[((row + id / 4) * inner + start + id % 4 * 4) / 4];
+            b_fours[part] = b[((start + id / 32) * columns + column + id % 32 * 4) / 4];
+        }
+        #pragma unroll
+        for (size_t part = 0; part < 2; part++) {
+            size_t id = thread + part * 256, k = id % 4 * 4, r = id / 4;
+            float4 v = a_fours[part];
             a_tile[k][r] = v.x;
             a_tile[k + 1][r] = v.y;
             a_tile[k + 2][r] = v.z;
             a_tile[k + 3][r] = v.w;
-        }
-        #pragma unroll
-        for (size_t part = 0; part < 2; part++) {
-            size_t id = thread + part * 256, k = id / 32, q = id % 32 * 4;
-            *(float4 *)&b_tile[k][q] = b[((start + k) * columns + column + q) / 4];
+            *(float4 *)&b_tile[id / 32][id % 32 * 4] = b_fours[part];
         }
         __syncthreads();
         #pragma unroll
