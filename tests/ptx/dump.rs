@@ -8,7 +8,7 @@ use warpsmith_tests::ptx;
 const PROVIDED: [&str; 4] = ["malloc", "free", "vprintf", "__assertfail"];
 
 /// Looks at every kernel of the tests; with `WARPSMITH_DUMP_PTX` naming a folder, also writes them there, as
-/// `NUMBER-NAME.sm_ARCHITECTURE.ptx`.
+/// `NUMBER-NAME-FORM.sm_ARCHITECTURE.ptx`.
 #[test]
 fn every_kernel() {
     let kernels = ptx::kernels();
@@ -35,7 +35,8 @@ fn every_kernel() {
                 assert!(provided || line.trim_end().ends_with(')'), "{name} calls what nobody provides: {line}");
             }
             if let Some(folder) = &folder {
-                let path = folder.join(format!("{number:03}-{}.sm_{}.ptx", kernel.key.name, image.architecture));
+                let form = if image.along_x { "along_x" } else { "any" };
+                let path = folder.join(format!("{number:03}-{}-{form}.sm_{}.ptx", kernel.key.name, image.architecture));
                 std::fs::write(&path, &image.ptx)
                     .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
                 written += 1;

@@ -19,11 +19,12 @@ pub fn kernels() -> Vec<&'static KernelRecord> {
     warpsmith::compiled_kernels().expect("the linker put whole bundles into this program")
 }
 
-/// The PTX of one kernel, for asking about.
+/// The PTX of one kernel, for asking about: every form of it for one architecture.
 #[derive(Debug)]
 pub struct Text {
     kernel: String,
-    ptx: String,
+    /// The form for launches along x alone, and the one for all.
+    forms: Vec<String>,
 }
 
 /// The PTX of the kernel of this name in the module `module` (`module_path!()`), for the highest architecture that was built.
@@ -35,8 +36,9 @@ pub fn of(module: &str, name: &str) -> Text {
     let found: Vec<_> =
         kernels().into_iter().filter(|kernel| kernel.key.module_path == module && kernel.key.name == name).collect();
     let [kernel] = found[..] else { panic!("{} kernels are named {module}::{name}, not one", found.len()) };
-    let image = kernel.images.last().expect("a kernel has an image for each architecture");
-    Text { kernel: name.to_owned(), ptx: code(image) }
+    let highest = kernel.images.iter().map(|image| image.architecture).max().expect("a kernel has images");
+    let forms = kernel.images.iter().filter(|image| image.architecture == highest).map(code).collect();
+    Text { kernel: name.to_owned(), forms }
 }
 
 /// An image's text without comments and debug sections, whose words would be found by mistake.
@@ -56,51 +58,47 @@ fn code(image: &Image) -> String {
 }
 
 impl Text {
-    /// How often `part` occurs.
+    /// How often `part` occurs in each form.
     #[must_use]
-    pub fn count(&self, part: &str) -> usize {
-        self.ptx.matches(part).count()
+    pub fn counts(&self, part: &str) -> Vec<usize> {
+        self.forms.iter().map(|form| form.matches(part).count()).collect()
     }
 
-    /// Demands that `part` occurs.
+    /// Demands that `part` occurs in every form.
     ///
     /// # Panics
     /// When it does not, with the whole text.
     pub fn check(&self, part: &str) -> &Self {
-        assert!(self.ptx.contains(part), "`{}` lacks {part:?}:\n{}", self.kernel, self.ptx);
-        self
+        self.check_any(&[part])
     }
 
-    /// Demands that one of `parts` occurs.
+    /// Demands that one of `parts` occurs in every form.
     ///
     /// # Panics
     /// When none does, with the whole text.
     pub fn check_any(&self, parts: &[&str]) -> &Self {
-        assert!(
-            parts.iter().any(|part| self.ptx.contains(part)),
-            "`{}` has none of {parts:?}:\n{}",
-            self.kernel,
-            self.ptx
-        );
+        for form in &self.forms {
+            assert!(parts.iter().any(|part| form.contains(part)), "`{}` has none of {parts:?}:\n{form}", self.kernel);
+        }
         self
     }
 
-    /// Demands that `part` does not occur.
+    /// Demands that `part` occurs in no form.
     ///
     /// # Panics
     /// When it does, with the whole text.
     pub fn check_not(&self, part: &str) -> &Self {
-        assert!(!self.ptx.contains(part), "`{}` has {part:?}:\n{}", self.kernel, self.ptx);
-        self
+        self.check_count(part, 0)
     }
 
-    /// Demands that `part` occurs `count` times.
+    /// Demands that `part` occurs `count` times in every form.
     ///
     /// # Panics
     /// When it does not, with the whole text.
     pub fn check_count(&self, part: &str, count: usize) -> &Self {
-        let found = self.count(part);
-        assert_eq!(found, count, "`{}` has {part:?} {found} times, not {count}:\n{}", self.kernel, self.ptx);
+        for (form, found) in self.forms.iter().zip(self.counts(part)) {
+            assert_eq!(found, count, "`{}` has {part:?} {found} times, not {count}:\n{form}", self.kernel);
+        }
         self
     }
 }
