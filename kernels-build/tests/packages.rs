@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use support::{Project, Run, names, part};
+use support::{Project, Run, names};
 
 const JSON: &str = "--message-format=json";
 
@@ -157,12 +157,5 @@ fn build_scripts_print_the_same_cfgs() {
         }
         assert!(!host["num-traits"].is_empty() && !host["indexmap"].is_empty(), "{host:?}");
         assert_eq!(host, nested);
-    }
-}
-
-#[test]
-fn every_part_of_this_workspace_is_there() {
-    for name in ["kernels-device", "kernels-build"] {
-        assert!(part(name).join("Cargo.toml").is_file(), "{name}");
     }
 }
