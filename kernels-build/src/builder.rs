@@ -60,6 +60,12 @@ pub enum BuildError {
         /// The cause.
         source: LowerError,
     },
+    /// Kernels of more than one library or program could not be lowered.
+    #[error("{}", .failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n"))]
+    Targets {
+        /// What went wrong with each.
+        failures: Vec<BuildError>,
+    },
     /// `WARPSMITH_ARCHITECTURES` is not a list of architectures.
     #[error("WARPSMITH_ARCHITECTURES is `{value}`; it should be a list such as `80,90` or `sm_80 sm_90`")]
     Architectures {
@@ -152,19 +158,23 @@ impl Builder {
             store: Store::open(folder),
         };
         let mut embedder = Embedder::default();
-        let mut failure = None;
+        let mut failures = Vec::new();
         for unit in &outcome.units {
             match lowering.bundle(unit) {
                 Ok(bundle) if bundle.kernels.is_empty() && bundle.failure.is_none() => {}
                 Ok(bundle) => embedder.add(unit.target.kind, &unit.target.name, unit.is_unit_test, bundle),
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => failures.push(error),
             }
         }
         lowering.store.close();
         for line in embedder.write(&site.out_dir, &site.target, &unique_name())? {
             println!("{line}");
         }
-        failure.map_or(Ok(()), Err)
+        match failures.len() {
+            0 => Ok(()),
+            1 => Err(failures.remove(0)),
+            _ => Err(BuildError::Targets { failures }),
+        }
     }
 
     fn chosen_architectures(&self) -> Result<Vec<u32>, BuildError> {

@@ -129,6 +129,7 @@ api! {
     LLVMGetDebugLocLine(Raw) -> c_uint;
     LLVMGetDebugLocFilename(Raw, *mut c_uint) -> *const c_char;
     LLVMGetAtomicRMWBinOp(Raw) -> c_int;
+    LLVMIsAtomicSingleThread(Raw) -> c_int;
     LLVMSetFastMathFlags(Raw, c_uint);
     LLVMGetFastMathFlags(Raw) -> c_uint;
     LLVMCanValueUseFastMathFlags(Raw) -> c_int;
@@ -233,13 +234,20 @@ pub(crate) fn set_context_of_errors(what: &str) {
     LOWERING.with_borrow_mut(|text| what.clone_into(text));
 }
 
+unsafe extern "C" {
+    fn _exit(status: c_int) -> !;
+}
+
 extern "C" fn on_fatal_error(reason: *const c_char) {
     // SAFETY: LLVM passes a string that ends in zero.
     let reason = unsafe { CStr::from_ptr(reason) }.to_string_lossy();
     let what = LOWERING.try_with(|text| text.borrow().clone()).unwrap_or_default();
     eprintln!("warpsmith: LLVM gave up while lowering {what}: {reason}");
     println!("cargo::error=LLVM gave up while lowering {what}: {reason}");
-    std::process::exit(1);
+    let _ = std::io::Write::flush(&mut std::io::stdout());
+    // Other threads may be inside LLVM: nothing of the process may be torn down under them.
+    // SAFETY: ends the process; both streams were flushed.
+    unsafe { _exit(1) }
 }
 
 /// Opens LLVM's library; later calls must name the same one, since a process has one LLVM.
@@ -323,6 +331,7 @@ pub(crate) mod opcode {
     pub(crate) const LOAD: i32 = 27;
     pub(crate) const STORE: i32 = 28;
     pub(crate) const GEP: i32 = 29;
+    pub(crate) const TRUNC: i32 = 30;
     pub(crate) const ZEXT: i32 = 31;
     pub(crate) const SEXT: i32 = 32;
     pub(crate) const FPTOUI: i32 = 33;
@@ -336,6 +345,7 @@ pub(crate) mod opcode {
     pub(crate) const CALL: i32 = 45;
     pub(crate) const SUB: i32 = 10;
     pub(crate) const EXTRACT_VALUE: i32 = 53;
+    pub(crate) const FENCE: i32 = 55;
     pub(crate) const CMPXCHG: i32 = 56;
     pub(crate) const ATOMICRMW: i32 = 57;
 }
@@ -1205,6 +1215,12 @@ impl Value {
     pub(crate) fn set_fast_math_flags(self, flags: u32) {
         // SAFETY: callers asked `fast_math_flags` first.
         unsafe { (api().LLVMSetFastMathFlags)(self.0, flags) };
+    }
+
+    /// Whether an atomic or a fence concerns its own thread alone.
+    pub(crate) fn is_single_thread(self) -> bool {
+        // SAFETY: callers ask this of atomics and fences only.
+        unsafe { (api().LLVMIsAtomicSingleThread)(self.0) != 0 }
     }
 
     pub(crate) fn atomic_operation(self) -> i32 {

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use self::entries::Entry;
 use self::names::TRIPLE;
+use self::validate::Doubt;
 use crate::bundle::{KernelRecord, PanicSite};
 use crate::job::{LowerError, LowerJob, Lowered};
 use crate::llvm::{self, Context, Machine, Module};
@@ -63,11 +64,11 @@ pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
     }
     link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
-    validate::check(&module, &entries)?;
+    let doubts = validate::check(&module, &entries)?;
     let mut warnings = Vec::new();
     retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
     dump(&module, &job.target, "linked");
-    let kernels = lower_each(&module, &entries, &sites, &pipeline, &mut warnings)?;
+    let kernels = lower_each(&module, &entries, &sites, &doubts, &pipeline, &mut warnings)?;
     Ok(Lowered { kernels, warnings })
 }
 
@@ -86,11 +87,11 @@ fn gather(
     loop {
         link::resolve_aliases(module);
         link::keep_only(module, &keep).map_err(internal)?;
-        panics.inline_formatting(module);
+        panics.inline_helpers(module);
         module
             .run("always-inline,function(lower-invoke,simplifycfg<no-switch-to-lookup>,sroa,instsimplify)", None)
             .map_err(internal)?;
-        panics.replace(module);
+        let waiting = panics.replace(module);
         asm::rewrite(context, module);
         leftovers::replace(context, module);
         math::replace(context, module, pipeline.job.libdevice.is_some());
@@ -98,10 +99,10 @@ fn gather(
         keep.extend(names::DEVICE_RUNTIME.iter().filter(|n| module.function(n).is_some()).map(|n| (*n).to_owned()));
         link::keep_only(module, &keep).map_err(internal)?;
         let missing: Vec<String> = link::undefined(module).into_iter().filter(|n| !unknown.contains(n)).collect();
-        if missing.is_empty() {
+        if missing.is_empty() && !waiting {
             break;
         }
-        if !sources.link_missing(context, module, &missing, pipeline)? {
+        if !missing.is_empty() && !sources.link_missing(context, module, &missing, pipeline)? {
             unknown.extend(missing);
         }
     }
@@ -116,12 +117,13 @@ fn lower_each(
     module: &Module,
     entries: &[Entry],
     sites: &[PanicSite],
+    doubts: &[Vec<Doubt>],
     pipeline: &Pipeline<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<KernelRecord>, LowerError> {
     let bitcode = module.to_bitcode();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<emit::Finished, String>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, Result<emit::Finished, emit::Failure>)>> = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(entries.len());
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -131,7 +133,7 @@ fn lower_each(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(entry) = entries.get(index) else { return };
                     llvm::set_context_of_errors(&format!("kernel `{}`", entry.title()));
-                    let finished = emit::finish(&bitcode, entry, sites, pipeline.job);
+                    let finished = emit::finish(&bitcode, entry, sites, &doubts[index], pipeline.job);
                     done.lock().expect("no worker panics while it holds the lock").push((index, finished));
                 }
             });
@@ -142,16 +144,23 @@ fn lower_each(
     done.sort_by_key(|(index, _)| *index);
     let mut kernels = Vec::new();
     let mut problems = Vec::new();
+    let mut unsupported = Vec::new();
     for (index, finished) in done {
         match finished {
             Ok(finished) => {
                 warnings.extend(finished.warnings);
                 kernels.push(finished.record);
             }
-            Err(reason) => problems.push(format!("kernel `{}`: {reason}", entries[index].title())),
+            Err(emit::Failure::Unsupported(reasons)) => unsupported.extend(reasons),
+            Err(emit::Failure::Internal(reason)) => {
+                problems.push(format!("kernel `{}`: {reason}", entries[index].title()))
+            }
         }
     }
-    if problems.is_empty() { Ok(kernels) } else { Err(pipeline.internal(problems.join("\n"))) }
+    if !problems.is_empty() {
+        return Err(pipeline.internal(problems.join("\n")));
+    }
+    if unsupported.is_empty() { Ok(kernels) } else { Err(LowerError::Unsupported { problems: unsupported }) }
 }
 
 /// Writes a module as text into the folder named by `WARPSMITH_DUMP_LLVM`, for whoever debugs the lowering.

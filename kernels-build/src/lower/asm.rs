@@ -3,8 +3,13 @@
 
 use crate::llvm::{Context, Module, Type, Value, kind, opcode};
 
+/// Stands before assembly that was rewritten already; PTX's text loses it in the end.
+pub(super) const REWRITTEN: &str = "/*ws*/";
+
 /// What a piece of inline assembly is.
 pub(super) enum Asm {
+    /// Rewritten already.
+    Done,
     /// PTX of ours, without its comment.
     Ptx(String),
     /// Nothing but operands: `black_box`.
@@ -21,6 +26,9 @@ pub(super) enum Asm {
 
 pub(super) fn classify(template: &str) -> Asm {
     let text = template.trim();
+    if text.starts_with(REWRITTEN) {
+        return Asm::Done;
+    }
     if let Some(inner) = text.strip_prefix("/*ptx:").and_then(|t| t.strip_suffix("*/")) {
         return Asm::Ptx(inner.trim().to_owned());
     }
@@ -55,12 +63,14 @@ pub(super) fn rewrite(context: &Context, module: &Module) {
 
 fn rewrite_call(context: &Context, module: &Module, call: Value) {
     let (template, constraints, side_effects) = call.called().asm_parts();
-    // PTX that was rewritten already has no comment around it and constraints of PTX.
     let ty = call.called_type();
     let new = match classify(&template) {
-        Asm::Ptx(text) => ty.inline_asm(&plain_operands(&text), &ptx_constraints(&constraints, ty), side_effects),
-        Asm::Opaque if template.is_empty() && !constraints.contains("flags") && !constraints.contains('q') => return,
-        Asm::Opaque => ty.inline_asm("", &ptx_constraints(&constraints, ty), true),
+        Asm::Done | Asm::Foreign => return,
+        Asm::Ptx(text) => {
+            let text = format!("{REWRITTEN}{}", plain_operands(&text));
+            ty.inline_asm(&text, &ptx_constraints(&constraints, ty), side_effects)
+        }
+        Asm::Opaque => ty.inline_asm(REWRITTEN, &ptx_constraints(&constraints, ty), true),
         Asm::Query => {
             call.replace_with_zero();
             return;
@@ -73,7 +83,6 @@ fn rewrite_call(context: &Context, module: &Module, call: Value) {
             square_root(context, module, call);
             return;
         }
-        Asm::Foreign => return,
     };
     call.set_operand(call.operand_count() - 1, new);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::asm::REWRITTEN;
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
 use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, TRIPLE};
-use super::{aggregates, dump, link, statics, workarounds};
+use super::validate::Doubt;
+use super::{aggregates, dump, link, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
@@ -42,8 +44,28 @@ pub(super) fn machine(architecture: u32) -> Result<Machine, String> {
     Machine::new(TRIPLE, &format!("sm_{architecture}"), &features)
 }
 
+/// Why a kernel was not lowered.
+pub(super) enum Failure {
+    /// It reaches what a GPU cannot run: one message for each thing.
+    Unsupported(Vec<String>),
+    /// A fault of ours.
+    Internal(String),
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self::Internal(reason)
+    }
+}
+
 /// Lowers one kernel of the linked module.
-pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &LowerJob) -> Result<Finished, String> {
+pub(super) fn finish(
+    bitcode: &[u8],
+    entry: &Entry,
+    sites: &[PanicSite],
+    doubts: &[Doubt],
+    job: &LowerJob,
+) -> Result<Finished, Failure> {
     let context = Context::new();
     let module = context.parse(bitcode, &entry.symbol)?;
     link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
@@ -63,7 +85,7 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
     // Where the kernel asks for its place in the grid, launches along x get code of their own.
     let shapes: &[bool] = if asks_for_shape(&module) { &[false, true] } else { &[false] };
     for along_x in shapes {
-        variant(&prepared, entry, job, *along_x, &mut sites, &mut record)?;
+        variant(&prepared, entry, doubts, job, *along_x, &mut sites, &mut record)?;
     }
     record.sites = sites.of_kernel;
     record.images.sort_by_key(|image| (image.architecture, image.along_x));
@@ -75,11 +97,12 @@ pub(super) fn finish(bitcode: &[u8], entry: &Entry, sites: &[PanicSite], job: &L
 fn variant(
     prepared: &[u8],
     entry: &Entry,
+    doubts: &[Doubt],
     job: &LowerJob,
     along_x: bool,
     sites: &mut Sites<'_>,
     record: &mut KernelRecord,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let context = Context::new();
     let module = context.parse(prepared, &entry.symbol)?;
     answer_shape(&context, &module, along_x);
@@ -94,6 +117,10 @@ fn variant(
         panic.add_attribute(FUNCTION, context.enum_attribute("cold", 0));
     }
     module.run("default<O3>", Some(&lowest))?;
+    let unsupported = validate::remaining(&module, doubts);
+    if !unsupported.is_empty() {
+        return Err(Failure::Unsupported(unsupported));
+    }
     sites.number(&context, &module)?;
     // After O3 the address spaces are inferred, which lets shared and global accesses be widened.
     module.run(
@@ -109,7 +136,7 @@ fn variant(
     record.unbounded_stack |= has_unbounded_stack(&module);
     for architecture in &job.architectures {
         let copy = module.duplicate();
-        let ptx = machine(*architecture)?.emit(&copy)?;
+        let ptx = machine(*architecture)?.emit(&copy)?.replace(REWRITTEN, "");
         let ptx_version = ptx_version(*architecture);
         record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
     }

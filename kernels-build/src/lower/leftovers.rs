@@ -1,5 +1,6 @@
 //! What the host's processor leaves behind in the bitcode: vendor intrinsics, feature detection, wide conversions.
 
+use super::constants::ConstBytes;
 use super::names::demangle;
 use crate::llvm::{Builder, Context, Module, Type, Value, kind, opcode};
 
@@ -28,8 +29,11 @@ pub(super) fn replace(context: &Context, module: &Module) {
         }
     }
     for global in module.globals() {
-        if demangle(&global.name()).starts_with("std_detect::detect::cache::CACHE") {
+        let path = demangle(&global.name());
+        if path.starts_with("std_detect::detect::cache::CACHE") {
             no_features(global);
+        } else if is_dispatch_cache(&path) {
+            freeze(global);
         }
     }
     for function in module.functions() {
@@ -48,7 +52,8 @@ fn fused(context: &Context, module: &Module, function: Value) {
         _ => return,
     };
     let intrinsic = module.declare(&format!("llvm.fma.{suffix}"), ty);
-    if !function.is_declaration() && function.blocks()[0].first().opcode() == opcode::CALL {
+    let is_done = |first: Value| first.opcode() == opcode::CALL && first.called() == intrinsic;
+    if !function.is_declaration() && is_done(function.blocks()[0].first()) {
         return;
     }
     let function = module.redeclare(function);
@@ -67,6 +72,45 @@ fn answer_nothing(context: &Context, module: &Module, function: Value) {
     builder.at_end(function.append_block(context, ""));
     let result = function.value_type().return_type();
     builder.ret((result.kind() != kind::VOID).then(|| result.null()));
+}
+
+/// Statics in which crates remember what the host's processor can do, or which of their functions suits it.
+fn is_dispatch_cache(path: &str) -> bool {
+    // `cpufeatures::new!` makes a module `NAME` with a `STORAGE`; memchr keeps function pointers.
+    (path.starts_with("memchr::") && path.ends_with("::FN")) || (path.ends_with("::STORAGE") && path.contains("cpuid"))
+}
+
+/// Such a static keeps its first value: it is asked anew each time, and what is found is not kept.
+fn freeze(cache: Value) {
+    let Some(first) = cache.initializer() else { return };
+    for user in cache.users().into_iter().filter(|user| user.is_instruction()) {
+        match user.opcode() {
+            opcode::LOAD if user.ty() == first.ty() => user.replace_with(first),
+            // rustc writes an integer as the bytes of an array.
+            opcode::LOAD => {
+                if let Some(value) = constant_of(cache, user.ty()) {
+                    user.replace_with(value);
+                }
+            }
+            opcode::STORE if user.operand(1) == cache => user.erase(),
+            _ => {}
+        }
+    }
+}
+
+/// A static's first value as one of the given type.
+fn constant_of(global: Value, ty: Type) -> Option<Value> {
+    let all = ConstBytes::of_global(global)?;
+    match ty.kind() {
+        kind::POINTER => all.address_at(0).filter(|(_, into)| *into == 0).map(|(target, _)| target),
+        kind::INTEGER if ty.int_bits() <= 64 => {
+            let mut bytes = [0; 8];
+            let len = (ty.int_bits() / 8) as usize;
+            bytes[..len].copy_from_slice(all.bytes.get(..len)?);
+            Some(ty.int_value(u64::from_le_bytes(bytes)))
+        }
+        _ => None,
+    }
 }
 
 /// The cache of feature detection reads as "not asked yet".
@@ -89,6 +133,7 @@ fn vendor_intrinsic(context: &Context, module: &Module, call: Value, name: &str)
     let arguments = call.arguments();
     let Some(name) = name.strip_prefix("llvm.x86.") else { return };
     let result = match name {
+        "xgetbv" => call.ty().null(),
         "sse2.pause" | "sse2.lfence" | "sse2.mfence" | "sse.sfence" => {
             call.erase();
             return;

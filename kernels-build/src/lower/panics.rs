@@ -19,6 +19,8 @@ pub(super) struct Panics<'c> {
     context: &'c Context,
     pub(super) sites: Vec<PanicSite>,
     index: HashMap<(Vec<String>, Vec<u8>), u32>,
+    /// Functions that only pass a message on, and how often they were put off to be inlined into whoever has the message.
+    put_off: HashMap<String, u32>,
 }
 
 /// How a panicking function takes its message.
@@ -68,7 +70,6 @@ fn shape(name: &str) -> Option<Shape> {
         "core::option::unwrap_failed" => fixed("called `Option::unwrap()` on a `None` value"),
         "core::result::unwrap_failed" => Some(Shape::Unwrap),
         "alloc::alloc::handle_alloc_error" | "alloc::alloc::handle_alloc_error::rt_error" => Some(Shape::Allocation),
-        "alloc::raw_vec::capacity_overflow" => fixed("capacity overflow"),
         "core::cell::panic_already_borrowed" => fixed("RefCell already borrowed"),
         "core::cell::panic_already_mutably_borrowed" => fixed("RefCell already mutably borrowed"),
         "std::process::abort" | "core::intrinsics::abort" => fixed("the kernel aborted"),
@@ -129,26 +130,51 @@ impl Message {
 
 impl<'c> Panics<'c> {
     pub(super) fn new(context: &'c Context) -> Self {
-        Self { context, sites: Vec::new(), index: HashMap::new() }
+        Self { context, sites: Vec::new(), index: HashMap::new(), put_off: HashMap::new() }
     }
 
     /// Has what `format_args!` calls inlined, so that a message's parts can be seen where it is made.
-    pub(super) fn inline_formatting(&self, module: &Module) {
+    pub(super) fn inline_helpers(&self, module: &Module) {
         let always = self.context.enum_attribute("alwaysinline", 0);
         for function in module.functions() {
             if function.is_declaration() {
                 continue;
             }
             let name = demangle(&function.name());
-            if name.starts_with("<core::fmt::rt::") || name.starts_with("<core::fmt::Arguments>::") {
+            // The atomics too: which static is read, and in what order, is seen only in place.
+            let helpers =
+                ["<core::fmt::rt::", "<core::fmt::Arguments>::", "core::sync::atomic::", "<core::sync::atomic::"];
+            if helpers.iter().any(|path| name.starts_with(path)) {
                 function.remove_attribute(FUNCTION, "noinline");
                 function.add_attribute(FUNCTION, always);
             }
         }
     }
 
-    /// Replaces every call of a panicking function in the module.
-    pub(super) fn replace(&mut self, module: &Module) {
+    /// Whether a call's message is a parameter of the function it stands in: then that function is to be inlined first.
+    fn waits_for_caller(&mut self, call: Value, shape: &Shape) -> bool {
+        let message = match shape {
+            Shape::Text | Shape::Unwrap | Shape::Format => call.operand(0),
+            Shape::AssertGeneric(_) => call.operand(3),
+            _ => return false,
+        };
+        let function = call.parent_function();
+        if !function.parameters().contains(&message) {
+            return false;
+        }
+        let count = self.put_off.entry(function.name()).or_default();
+        *count += 1;
+        if *count > 3 || !function.has_uses() {
+            return false;
+        }
+        function.remove_attribute(FUNCTION, "noinline");
+        function.add_attribute(FUNCTION, self.context.enum_attribute("alwaysinline", 0));
+        true
+    }
+
+    /// Replaces every call of a panicking function in the module. Returns whether some wait for inlining.
+    pub(super) fn replace(&mut self, module: &Module) -> bool {
+        let mut waiting = false;
         let i64 = self.context.int(64);
         let record_type = self.context.void().function(&[self.context.int(32), i64, i64, i64, i64, i64]);
         for function in module.functions() {
@@ -158,10 +184,18 @@ impl<'c> Panics<'c> {
             let body_users: Vec<Value> = function.users();
             for user in body_users {
                 if user.is_instruction() && user.opcode() == opcode::CALL && user.called() == function {
-                    self.replace_call(user, &shape, record);
+                    if self.waits_for_caller(user, &shape) {
+                        waiting = true;
+                    } else {
+                        self.replace_call(user, &shape, record);
+                    }
                 }
             }
-            if function.has_uses() {
+            let other_uses = function
+                .users()
+                .into_iter()
+                .any(|user| !user.is_instruction() || user.opcode() != opcode::CALL || user.called() != function);
+            if other_uses {
                 self.replace_body(module, function, &shape, record);
             }
         }
@@ -174,6 +208,7 @@ impl<'c> Panics<'c> {
                 }
             }
         }
+        waiting
     }
 
     /// A panicking function whose address is taken gets a body that tells what is known without looking at a call.
@@ -428,10 +463,16 @@ fn constant_text_behind(pointer: Value) -> Option<String> {
 /// What is stored into a stack slot, by offset, where there is one store to that offset.
 fn stores_into(slot: Value) -> HashMap<u64, Value> {
     let mut found: HashMap<u64, Vec<Value>> = HashMap::new();
-    for user in slot.users() {
+    collect_stores(slot, 0, &mut found);
+    found.into_iter().filter_map(|(offset, values)| (values.len() == 1).then(|| (offset, values[0]))).collect()
+}
+
+/// Notes the stores through an address inside a stack slot.
+fn collect_stores(address: Value, offset: u64, found: &mut HashMap<u64, Vec<Value>>) {
+    for user in address.users() {
         match user.opcode() {
-            opcode::STORE if user.operand(1) == slot => found.entry(0).or_default().push(user.operand(0)),
-            opcode::GEP if user.operand(0) == slot && user.operand_count() == 2 => {
+            opcode::STORE if user.operand(1) == address => found.entry(offset).or_default().push(user.operand(0)),
+            opcode::GEP if user.operand(0) == address && user.operand_count() == 2 => {
                 let Some(index) = user.operand(1).as_int() else { continue };
                 let element = user.gep_element();
                 let scale = match element.kind() {
@@ -440,16 +481,11 @@ fn stores_into(slot: Value) -> HashMap<u64, Value> {
                     kind::STRUCT => 16,
                     _ => continue,
                 };
-                for store in user.users() {
-                    if store.opcode() == opcode::STORE && store.operand(1) == user {
-                        found.entry(index * scale).or_default().push(store.operand(0));
-                    }
-                }
+                collect_stores(user, offset.wrapping_add(index.wrapping_mul(scale)), found);
             }
             _ => {}
         }
     }
-    found.into_iter().filter_map(|(offset, values)| (values.len() == 1).then(|| (offset, values[0]))).collect()
 }
 
 /// A part of `format_args!`'s template.

@@ -1,6 +1,6 @@
 //! Lists what the kernels reach and a GPU cannot run, with the calls that lead there.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::asm::{Asm, classify};
 use super::entries::Entry;
@@ -18,8 +18,16 @@ struct Step {
     line: Option<(String, u32)>,
 }
 
+/// What was found.
+enum Subject {
+    Function(String),
+    Asm(String),
+    Static,
+}
+
 /// Something that a GPU cannot run.
 struct Finding {
+    subject: Subject,
     /// The function that reaches it, and the line there.
     from: Value,
     line: Option<(String, u32)>,
@@ -27,25 +35,61 @@ struct Finding {
     remedy: &'static str,
 }
 
-/// Refuses kernels that reach what a GPU cannot run.
+/// Something that a GPU cannot run, if optimisation leaves it: code for other processors often folds away.
+#[derive(Clone, Debug)]
+pub(super) enum Doubt {
+    /// A function, by its symbol.
+    Function { symbol: String, group: String, message: String },
+    /// Inline assembly, by its text.
+    Asm { template: String, group: String, message: String },
+}
+
+/// Refuses kernels that reach statics which a GPU does not have. Lists, for each kernel, what else it reaches and a GPU
+/// cannot run.
 ///
 /// # Errors
-/// [`LowerError::Unsupported`] with one message for each kernel and thing that is reached.
-pub(super) fn check(module: &Module, entries: &[Entry]) -> Result<(), LowerError> {
+/// [`LowerError::Unsupported`] with one message for each kernel and static that is reached.
+pub(super) fn check(module: &Module, entries: &[Entry]) -> Result<Vec<Vec<Doubt>>, LowerError> {
     let mut problems = BTreeMap::new();
+    let mut doubts = Vec::new();
     for entry in entries {
+        let mut of_entry = Vec::new();
         if let Some(function) = module.function(&entry.symbol) {
-            walk(entry, function, &mut problems);
+            walk(entry, function, &mut problems, &mut of_entry);
         }
+        doubts.push(of_entry);
     }
     if problems.is_empty() {
-        return Ok(());
+        return Ok(doubts);
     }
     Err(LowerError::Unsupported { problems: problems.into_values().collect() })
 }
 
+/// The messages of those doubts that optimisation left, one for each cause.
+pub(super) fn remaining(module: &Module, doubts: &[Doubt]) -> Vec<String> {
+    let mut left: BTreeMap<&str, &str> = BTreeMap::new();
+    let templates: HashSet<String> = module
+        .functions()
+        .flat_map(Value::instructions)
+        .filter(|i| i.opcode() == opcode::CALL && i.called().is_inline_asm())
+        .map(|call| call.called().asm_parts().0)
+        .collect();
+    for doubt in doubts {
+        let (there, group, message) = match doubt {
+            Doubt::Function { symbol, group, message } => {
+                (module.function(symbol).is_some_and(Value::has_uses), group, message)
+            }
+            Doubt::Asm { template, group, message } => (templates.contains(template), group, message),
+        };
+        if there {
+            left.entry(group).or_insert(message);
+        }
+    }
+    left.into_values().map(str::to_owned).collect()
+}
+
 /// Visits all that one kernel reaches, nearest first.
-fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>) {
+fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>, doubts: &mut Vec<Doubt>) {
     let mut steps: HashMap<Value, Option<Step>> = HashMap::from([(start, None)]);
     let mut queue = VecDeque::from([start]);
     let mut found: Vec<Finding> = Vec::new();
@@ -53,17 +97,18 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>) {
         let line = steps[&value].as_ref().and_then(|s| s.line.clone());
         let from = steps[&value].as_ref().map_or(value, |s| s.from);
         if let Some((what, remedy)) = refusal(value) {
-            found.push(Finding { from, line, what, remedy });
+            let subject = if value.as_function().is_some() { Subject::Function(value.name()) } else { Subject::Static };
+            found.push(Finding { subject, from, line, what, remedy });
             continue;
         }
         if value.as_function().is_some() {
             for instruction in value.instructions() {
                 if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
                     let (template, ..) = instruction.called().asm_parts();
-                    if matches!(classify(&template), Asm::Foreign) && !looks_like_ptx(&template) {
+                    if matches!(classify(&template), Asm::Foreign) {
                         let what = format!("inline assembly for the host's processor (`{}`)", template.trim());
-                        let line = instruction.source_line();
-                        found.push(Finding { from: value, line, what, remedy: "use a portable function instead" });
+                        let (line, remedy) = (instruction.source_line(), "use a portable function instead");
+                        found.push(Finding { subject: Subject::Asm(template), from: value, line, what, remedy });
                     }
                 }
                 for operand in instruction.operands() {
@@ -75,14 +120,16 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>) {
             visit(initializer, from, line, &mut steps, &mut queue);
         }
     }
-    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-    for Finding { from, line, what, remedy } in found {
+    for Finding { subject, from, line, what, remedy } in found {
         let (path, group) = describe_path(&steps, from, line);
-        if *groups.entry(group.clone()).and_modify(|n| *n += 1).or_insert(1) > 1 {
-            continue;
+        let message = format!("kernel `{}` reaches {what}, which a GPU cannot run\n{path}  {remedy}", entry.title());
+        match subject {
+            Subject::Function(symbol) => doubts.push(Doubt::Function { symbol, group, message }),
+            Subject::Asm(template) => doubts.push(Doubt::Asm { template, group, message }),
+            Subject::Static => {
+                problems.entry(format!("{}{group}", entry.title())).or_insert(message);
+            }
         }
-        let text = format!("kernel `{}` reaches {what}, which a GPU cannot run\n{path}  {remedy}", entry.title());
-        problems.entry(format!("{}{group}", entry.title())).or_insert(text);
     }
 }
 
@@ -108,11 +155,6 @@ fn visit(
             }
         }
     }
-}
-
-/// Assembly that was rewritten already: PTX's operands have no `%` of the host's registers.
-fn looks_like_ptx(template: &str) -> bool {
-    !template.contains("%r") || template.contains("%%")
 }
 
 /// Why a function or static cannot be there on a device, and what to do.

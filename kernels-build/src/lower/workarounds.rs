@@ -10,6 +10,9 @@ pub(super) fn apply(context: &Context, module: &Module) {
                 opcode::STORE => unaligned_float(context, instruction),
                 opcode::ATOMICRMW | opcode::CMPXCHG => atomic_on_stack(context, instruction),
                 opcode::SUB => negated_short(context, instruction),
+                opcode::CALL => absolute_short(context, instruction),
+                // A fence of one thread orders what the optimiser does, and that is over.
+                opcode::FENCE if instruction.is_single_thread() => instruction.erase(),
                 _ => {}
             }
         }
@@ -22,8 +25,8 @@ fn unaligned_float(context: &Context, store: Value) {
     let value = store.operand(0);
     let ty = value.ty();
     let (bytes, int, template, constraints) = match ty.kind() {
-        kind::FLOAT => (4, context.int(32), "mov.b32 $0, $1;", "=r,f"),
-        kind::DOUBLE => (8, context.int(64), "mov.b64 $0, $1;", "=l,d"),
+        kind::FLOAT => (4, context.int(32), "/*ws*/mov.b32 $0, $1;", "=r,f"),
+        kind::DOUBLE => (8, context.int(64), "/*ws*/mov.b64 $0, $1;", "=l,d"),
         _ => return,
     };
     if store.alignment() >= bytes || value.is_constant() {
@@ -46,9 +49,26 @@ fn negated_short(context: &Context, sub: Value) {
     let builder = context.builder();
     builder.before(sub);
     let ty = i16.function(&[i16]);
-    let template = "{ .reg .b32 %t; cvt.s32.s16 %t, $1; neg.s32 %t, %t; cvt.u16.u32 $0, %t; }";
+    let template = "/*ws*/{ .reg .b32 %t; cvt.s32.s16 %t, $1; neg.s32 %t, %t; cvt.u16.u32 $0, %t; }";
     let value = builder.call(ty, ty.inline_asm(template, "=h,h", false), &[sub.operand(1)]);
     sub.replace_with(value);
+}
+
+/// The same fault in `abs.s16`: the absolute value of the least number is that number, not one past the greatest.
+fn absolute_short(context: &Context, call: Value) {
+    let name = call.called().as_function().map(Value::name).unwrap_or_default();
+    if name != "llvm.abs.i16" && name != "llvm.abs.i8" {
+        return;
+    }
+    let builder = context.builder();
+    builder.before(call);
+    let i16 = context.int(16);
+    let narrow = call.ty();
+    let wide = if narrow.is_int(8) { builder.cast(opcode::SEXT, call.operand(0), i16) } else { call.operand(0) };
+    let ty = i16.function(&[i16]);
+    let template = "/*ws*/{ .reg .b32 %t; cvt.s32.s16 %t, $1; abs.s32 %t, %t; cvt.u16.u32 $0, %t; }";
+    let value = builder.call(ty, ty.inline_asm(template, "=h,h", false), &[wide]);
+    call.replace_with(if narrow.is_int(8) { builder.cast(opcode::TRUNC, value, narrow) } else { value });
 }
 
 /// An atomic on the thread's own stack is not PTX; nobody else can see it, so a plain access is the same.
