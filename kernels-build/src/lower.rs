@@ -51,7 +51,8 @@ pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
     llvm::load(&job.llvm).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
     llvm::set_context_of_errors(&job.target);
     let lowest = job.architectures.iter().copied().min().unwrap_or(75);
-    let machine = emit::machine(lowest).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    let machine = emit::machine(lowest, emit::ptx_version(lowest))
+        .map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
     let pipeline = Pipeline { job, machine };
     let context = Context::new();
 
@@ -84,6 +85,9 @@ fn gather(
     let mut sources = link::Sources::new(pipeline.job, pipeline)?;
     let mut panics = panics::Panics::new(context);
     let mut unknown: HashSet<String> = HashSet::new();
+    // Which kernels recurse shows only after optimisation; those that do not drop it again.
+    keep.insert(names::CHECK_STACK.to_owned());
+    let mut anchored = false;
     loop {
         link::resolve_aliases(module);
         link::keep_only(module, &keep).map_err(internal)?;
@@ -98,7 +102,13 @@ fn gather(
         device_memory::replace(module);
         keep.extend(names::DEVICE_RUNTIME.iter().filter(|n| module.function(n).is_some()).map(|n| (*n).to_owned()));
         link::keep_only(module, &keep).map_err(internal)?;
-        let missing: Vec<String> = link::undefined(module).into_iter().filter(|n| !unknown.contains(n)).collect();
+        let mut missing: Vec<String> = link::undefined(module).into_iter().filter(|n| !unknown.contains(n)).collect();
+        if !anchored {
+            // Nothing calls it yet.
+            module.declare(names::CHECK_STACK, context.void().function(&[]));
+            missing.push(names::CHECK_STACK.to_owned());
+            anchored = true;
+        }
         if missing.is_empty() && !waiting {
             break;
         }

@@ -39,6 +39,24 @@ unsafe extern "C" {
     safe fn __warpsmith_sreg_ctaid_z() -> u32;
 }
 
+/// Bytes of stack that stay free for what a recursive function calls.
+const STACK_RESERVE: u64 = 1 << 10;
+
+/// Panics when the stack is about to end.
+#[doc(hidden)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __warpsmith_check_stack() {
+    let now: u64;
+    // SAFETY: reads a register; the launcher's values are there in every launch.
+    let (end, bytes) = unsafe {
+        asm!("/*ptx: stacksave.u64 {0:r}; */", out(reg) now);
+        (__warpsmith_hidden(3), __warpsmith_hidden(2))
+    };
+    if now < end.wrapping_add(STACK_RESERVE) {
+        panic!("stack overflow: a thread has {bytes} bytes, and `Device::set_stack_bytes` gives more");
+    }
+}
+
 /// Stores past all caches' reordering, without the checks of a debug build: a panic here would call itself.
 #[inline(always)]
 unsafe fn store32(address: u64, value: u32) {

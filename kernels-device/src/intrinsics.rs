@@ -54,7 +54,7 @@ pub(crate) fn grid_dim() -> Dim3 {
 /// Whether the launch's grid and blocks extend along x only: a constant, since such launches get PTX of their own.
 #[inline(always)]
 pub(crate) fn is_along_x() -> bool {
-    __warpsmith_hidden(2) as u32 != 0
+    __warpsmith_hidden(4) as u32 != 0
 }
 
 #[inline(always)]

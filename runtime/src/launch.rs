@@ -99,9 +99,11 @@ impl<'a> Launch<'a> {
         arguments(&mut |address| list.push(address));
         list.push((&raw const record).cast());
         list.push((&raw const launch).cast());
+        let stack = self.stack_bytes()?;
+        list.push((&raw const stack).cast());
         let config = &self.config;
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
-        // the code's; the two hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
+        // the code's; the three hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
         let launched = unsafe {
             queue.stream.launch(
                 &code.function,
@@ -112,6 +114,14 @@ impl<'a> Launch<'a> {
             )
         };
         launched.map_err(|source| self.refused(source).into())
+    }
+
+    /// Bytes of stack that a thread has, where the kernel may recurse and so looks at it.
+    fn stack_bytes(&self) -> Result<u64> {
+        if !self.kernel.has_unbounded_stack() {
+            return Ok(0);
+        }
+        Ok(self.binder.stream.device().stack_bytes()?.unwrap_or(0) as u64)
     }
 
     #[cold]

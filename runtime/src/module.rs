@@ -72,6 +72,11 @@ impl LoadedKernel {
         self.record.is_none_or(|record| record.uses_barrier || record.uses_warp)
     }
 
+    /// Whether its call depth is not known.
+    pub(crate) fn has_unbounded_stack(&self) -> bool {
+        self.record.is_some_and(|record| record.unbounded_stack)
+    }
+
     /// Bytes of shared memory that the kernel declares.
     pub(crate) fn fixed_shared_bytes(&self) -> u64 {
         match &self.gpu {
@@ -500,9 +505,9 @@ mod tests {
     fn a_kernel_is_loaded_once() {
         static DESC: KernelDesc = KernelDesc::new("k", "m", file!(), line!(), column!(), KernelOptions::NONE, &[]);
         let (table, device) = (KernelTable::default(), Device::cpu());
-        let first = table.get(&device, &DESC, "f32").unwrap();
-        let again = table.get(&device, &DESC, "f32").unwrap();
-        let other = table.get(&device, &DESC, "f64").unwrap();
+        let first = table.get(&device, &DESC, "f32", false).unwrap();
+        let again = table.get(&device, &DESC, "f32", false).unwrap();
+        let other = table.get(&device, &DESC, "f64", false).unwrap();
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
         assert_eq!(table.by_number(other.number()).unwrap().path(), "m::k");
         assert!(table.by_number(2).is_none());

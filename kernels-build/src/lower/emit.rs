@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::asm::REWRITTEN;
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
-use super::names::{ALLOCATE, ALLOCATE_ZEROED, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, TRIPLE};
+use super::names::{
+    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, CHECK_STACK, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, STACK_END, TRIPLE,
+};
 use super::validate::Doubt;
 use super::{aggregates, dump, link, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
@@ -39,8 +41,8 @@ pub(super) fn ptx_version(architecture: u32) -> u32 {
 }
 
 /// The code generator for an architecture.
-pub(super) fn machine(architecture: u32) -> Result<Machine, String> {
-    let features = format!("+ptx{}", ptx_version(architecture));
+pub(super) fn machine(architecture: u32, ptx_version: u32) -> Result<Machine, String> {
+    let features = format!("+ptx{ptx_version}");
     Machine::new(TRIPLE, &format!("sm_{architecture}"), &features)
 }
 
@@ -68,7 +70,11 @@ pub(super) fn finish(
 ) -> Result<Finished, Failure> {
     let context = Context::new();
     let module = context.parse(bitcode, &entry.symbol)?;
-    link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
+    let mut keep = HashSet::from([entry.symbol.clone()]);
+    if has_unbounded_stack(&module) {
+        keep.insert(CHECK_STACK.to_owned());
+    }
+    link::keep_only(&module, &keep)?;
     let key = cache_key(&module, entry, job);
     if let Some(record) = cached(job, &key, entry) {
         return Ok(Finished { record, warnings: Vec::new() });
@@ -107,7 +113,8 @@ fn variant(
     let module = context.parse(prepared, &entry.symbol)?;
     answer_shape(&context, &module, along_x);
     build_entry(&context, &module, entry)?;
-    let lowest = machine(job.architectures.iter().copied().min().unwrap_or(75))?;
+    let lowest = job.architectures.iter().copied().min().unwrap_or(75);
+    let lowest = machine(lowest, ptx_version(lowest))?;
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
     if let Some(panic) = module.function(PANIC) {
         panic.set_linkage(linkage::EXTERNAL);
@@ -122,6 +129,7 @@ fn variant(
         return Err(Failure::Unsupported(unsupported));
     }
     sites.number(&context, &module)?;
+    check_stack(&context, &module, &entry.ptx_name());
     // After O3 the address spaces are inferred, which lets shared and global accesses be widened.
     module.run(
         "always-inline,function(infer-address-spaces,infer-alignment,load-store-vectorizer,simplifycfg),globaldce",
@@ -136,11 +144,33 @@ fn variant(
     record.unbounded_stack |= has_unbounded_stack(&module);
     for architecture in &job.architectures {
         let copy = module.duplicate();
-        let ptx = machine(*architecture)?.emit(&copy)?.replace(REWRITTEN, "");
-        let ptx_version = ptx_version(*architecture);
+        // The stack's address can be asked for from PTX 7.3 on.
+        let ptx_version = ptx_version(*architecture).max(if record.unbounded_stack { 73 } else { 0 });
+        let ptx = machine(*architecture, ptx_version)?.emit(&copy)?.replace(REWRITTEN, "");
         record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
     }
     Ok(())
+}
+
+/// Has functions that may recurse look at the stack first: past its end the context would be lost.
+fn check_stack(context: &Context, module: &Module, outer: &str) {
+    let Some(check) = module.function(CHECK_STACK) else { return };
+    check.set_linkage(linkage::INTERNAL);
+    if !has_unbounded_stack(module) {
+        return;
+    }
+    check.remove_attribute(FUNCTION, "noinline");
+    check.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+    for function in module.functions().filter(|f| !f.is_declaration()) {
+        let name = function.name();
+        if name == outer || name == CHECK_STACK || name == PANIC {
+            continue;
+        }
+        let builder = context.builder();
+        let first = function.blocks()[0].instructions().find(|i| !i.is_alloca());
+        builder.before(first.unwrap_or_else(|| function.blocks()[0].first()));
+        builder.call_function(check, &[]);
+    }
 }
 
 /// The calls that ask for one of the launch's hidden arguments.
@@ -151,12 +181,12 @@ fn hidden_calls(module: &Module, which: u64) -> Vec<Value> {
 
 /// Whether the kernel asks if its launch extends along x only.
 fn asks_for_shape(module: &Module) -> bool {
-    !hidden_calls(module, HIDDEN_COUNT).is_empty()
+    !hidden_calls(module, ALONG_X).is_empty()
 }
 
 /// Answers that question.
 fn answer_shape(context: &Context, module: &Module, along_x: bool) {
-    for call in hidden_calls(module, HIDDEN_COUNT) {
+    for call in hidden_calls(module, ALONG_X) {
         call.replace_with(context.int(64).int_value(u64::from(along_x)));
     }
 }
@@ -310,14 +340,14 @@ fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result
     let i64 = context.int(64);
     let mut kept = None;
     for call in hidden.users() {
-        let which = call.operand(0).as_int().filter(|which| *which < HIDDEN_COUNT);
+        let which = call.operand(0).as_int().filter(|which| *which <= STACK_END);
         let which = which.ok_or("which hidden argument is asked for is not constant")?;
-        if call.parent_function() == outer {
+        if call.parent_function() == outer && which < HIDDEN_COUNT {
             call.replace_with(parameters[first + which as usize]);
             continue;
         }
         let slot = *kept.get_or_insert_with(|| {
-            let ty = i64.array(HIDDEN_COUNT);
+            let ty = i64.array(STACK_END + 1);
             let slot = module.add_global("ws_hidden", ty, 3);
             slot.set_initializer(ty.undef());
             slot.set_linkage(linkage::INTERNAL);
@@ -336,6 +366,10 @@ fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result
             let place = builder.offset(context, slot, i64.int_value(8 * i));
             builder.store(parameters[first + i as usize], place);
         }
+        let ty = i64.function(&[]);
+        let stack = builder.call(ty, ty.inline_asm("stacksave.u64 $0;", "=l", true), &[]);
+        let end = builder.binary(opcode::SUB, stack, parameters[first + 2]);
+        builder.store(end, builder.offset(context, slot, i64.int_value(8 * STACK_END)));
     }
     Ok(())
 }

@@ -13,11 +13,17 @@ pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
 /// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
 pub(super) const PANIC: &str = "__warpsmith_panic";
-/// The launch's hidden arguments: 0 the panic record's address, 1 the launch's id; 2 is known when PTX is made: whether the
-/// launch extends along x only.
+/// What only the launch knows: the entry's hidden arguments, 0 the panic record's address, 1 the launch's id, 2 the bytes of
+/// stack; and [`STACK_END`] and [`ALONG_X`].
 pub(super) const HIDDEN: &str = "__warpsmith_hidden";
 /// How many hidden arguments an entry has.
-pub(super) const HIDDEN_COUNT: u64 = 2;
+pub(super) const HIDDEN_COUNT: u64 = 3;
+/// The lowest address that the thread's stack may reach; computed at the kernel's start.
+pub(super) const STACK_END: u64 = 3;
+/// Whether the launch extends along x only: a constant, known when PTX is made.
+pub(super) const ALONG_X: u64 = 4;
+/// Panics when the stack is about to end; called at the start of functions that may recurse.
+pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
 /// Allocates device memory: `(size, align) -> ptr`.
 pub(super) const ALLOCATE: &str = "__warpsmith_alloc";
 /// Allocates zeroed device memory: `(size, align) -> ptr`.
@@ -36,7 +42,7 @@ pub(super) const FILL: &str = "__warpsmith_memset";
 pub(super) const STRING_LENGTH: &str = "__warpsmith_strlen";
 
 /// Functions that later steps may call and that must survive until then.
-pub(super) const DEVICE_RUNTIME: &[&str] = &[PANIC];
+pub(super) const DEVICE_RUNTIME: &[&str] = &[PANIC, CHECK_STACK];
 
 /// A symbol as people write it, without hashes.
 pub(super) fn demangle(symbol: &str) -> String {
