@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Architectures that PTX is made for when nothing else is said: 90 stands for `sm_90`.
 pub const DEFAULT_ARCHITECTURES: [u32; 4] = [75, 80, 90, 100];
 
+/// Architectures that NVIDIA makes, from the oldest that kernels run on.
+const KNOWN_ARCHITECTURES: [u32; 13] = [75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
+
 /// Compiles the kernels of the package whose build script calls this, with every option left at its default.
 ///
 /// A failure is reported to cargo, which shows it and stops; errors in the kernels' own code are rustc's to report.
@@ -53,7 +56,7 @@ pub enum BuildError {
     #[error(transparent)]
     Embed(#[from] EmbedError),
     /// Kernels of a library or program could not be lowered.
-    #[error("kernels of {target} cannot run on a GPU: {source}")]
+    #[error("kernels of {target} {}: {source}", outcome(.source))]
     Lower {
         /// The target.
         target: String,
@@ -71,6 +74,23 @@ pub enum BuildError {
     Architectures {
         /// The value.
         value: String,
+    },
+    /// An architecture that kernels are not made for.
+    #[error("kernels cannot be made for sm_{architecture}; {} are known", list(&KNOWN_ARCHITECTURES))]
+    UnknownArchitecture {
+        /// The architecture.
+        architecture: u32,
+    },
+    /// What was found or named as libdevice is none.
+    #[error(
+        "libdevice, {path}, {reason}; WARPSMITH_LIBDEVICE=/path/to/libdevice.10.bc names another, and \
+         WARPSMITH_LIBDEVICE=none does without"
+    )]
+    Libdevice {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
     },
     /// The list of architectures is empty.
     #[error("there are no architectures to compile kernels for")]
@@ -137,6 +157,7 @@ impl Builder {
             return Ok(());
         }
         let architectures = self.chosen_architectures()?;
+        let libdevice = self.chosen_libdevice()?;
         let toolchain = Toolchain::find()?;
         let site = Site::from_env()?;
         eprintln!("warpsmith: compiling kernels with {}", toolchain.version);
@@ -153,7 +174,7 @@ impl Builder {
             target: &site.target,
             toolchain: &toolchain,
             architectures,
-            libdevice: self.chosen_libdevice(),
+            libdevice,
             cache: folder.join("ptx"),
             store: Store::open(folder),
         };
@@ -184,16 +205,35 @@ impl Builder {
             None => self.architectures.clone().unwrap_or(DEFAULT_ARCHITECTURES.to_vec()),
         };
         let chosen: BTreeSet<u32> = chosen.into_iter().collect();
+        if let Some(&architecture) = chosen.iter().find(|chosen| !KNOWN_ARCHITECTURES.contains(chosen)) {
+            return Err(BuildError::UnknownArchitecture { architecture });
+        }
         if chosen.is_empty() { Err(BuildError::NoArchitecture) } else { Ok(chosen.into_iter().collect()) }
     }
 
-    fn chosen_libdevice(&self) -> Option<PathBuf> {
+    fn chosen_libdevice(&self) -> Result<Option<PathBuf>, BuildError> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        match &self.libdevice {
+        let chosen = match &self.libdevice {
             Some(path) if variable("WARPSMITH_LIBDEVICE").is_none() => Some(path.clone()),
             _ => libdevice::find(variable),
+        };
+        match chosen {
+            Some(path) => match libdevice::fault(&path) {
+                Some(reason) => Err(BuildError::Libdevice { path, reason }),
+                None => Ok(Some(path)),
+            },
+            None => Ok(None),
         }
     }
+}
+
+/// What became of kernels that were not lowered.
+fn outcome(error: &LowerError) -> &'static str {
+    if matches!(error, LowerError::Unsupported { .. }) { "cannot run on a GPU" } else { "were not compiled" }
+}
+
+fn list(architectures: &[u32]) -> String {
+    architectures.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A list of numbers, each with or without `sm_`, between commas or spaces.
@@ -324,5 +364,29 @@ mod tests {
         assert_eq!(chosen.expect("a list"), [80, 90]);
         let error = Builder::new().architectures([]).chosen_architectures().expect_err("none");
         assert_eq!(error.to_string(), "there are no architectures to compile kernels for");
+    }
+
+    #[test]
+    fn architectures_that_do_not_exist_are_named() {
+        for wrong in [0, 20, 70, 91, 999] {
+            let error = Builder::new().architectures([80, wrong]).chosen_architectures().expect_err("not made");
+            assert!(
+                error.to_string().starts_with(&format!("kernels cannot be made for sm_{wrong}; 75, 80, 86")),
+                "{error}"
+            );
+        }
+        assert!(DEFAULT_ARCHITECTURES.iter().all(|architecture| KNOWN_ARCHITECTURES.contains(architecture)));
+    }
+
+    #[test]
+    fn only_what_a_gpu_cannot_run_is_called_so() {
+        let error = |source| BuildError::Lower { target: "bin a".into(), source }.to_string();
+        let refused = LowerError::Unsupported { problems: vec!["one".into(), "two".into()] };
+        assert_eq!(error(refused), "kernels of bin a cannot run on a GPU: one\n\ntwo");
+        let failed = LowerError::Llvm { path: "/lib.so".into(), reason: "it is text".into() };
+        assert_eq!(
+            error(failed),
+            "kernels of bin a were not compiled: cannot use the LLVM library /lib.so: it is text"
+        );
     }
 }

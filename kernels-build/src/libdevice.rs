@@ -27,6 +27,18 @@ pub(crate) fn find(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     environments.chain(variable("HOME").map(|home| home.join(".local"))).chain(shared).find_map(|root| in_python(&root))
 }
 
+/// Why a file cannot be libdevice.
+pub(crate) fn fault(path: &Path) -> Option<&'static str> {
+    use std::io::Read;
+    let mut start = [0; 4];
+    let Ok(mut file) = std::fs::File::open(path) else { return Some("cannot be opened") };
+    match file.read_exact(&mut start) {
+        // Bitcode, bare or in a wrapper.
+        Ok(()) if [*b"BC\xc0\xde", *b"\xde\xc0\x17\x0b"].contains(&start) => None,
+        _ => Some("is no LLVM bitcode"),
+    }
+}
+
 /// In `lib/python*/site-packages/nvidia/*/nvvm/libdevice`, newest name first.
 fn in_python(root: &Path) -> Option<PathBuf> {
     let pythons = folders(&root.join("lib"))
@@ -75,6 +87,21 @@ mod tests {
         assert_eq!(find(named), Some("/named.bc".into()));
         let none = |name: &str| (name == "WARPSMITH_LIBDEVICE").then(|| "none".into()).or_else(|| both(name));
         assert_eq!(find(none), None);
+        std::fs::remove_dir_all(root).expect("cleaned up");
+    }
+
+    #[test]
+    fn what_is_no_bitcode_is_told() {
+        let root = folder("fault");
+        let file = root.join("file.bc");
+        assert_eq!(fault(&file), Some("cannot be opened"));
+        assert_eq!(fault(&root), Some("is no LLVM bitcode"));
+        for (bytes, expected) in
+            [(&b"BC\xc0\xde\x35"[..], None), (b"text", Some("is no LLVM bitcode")), (b"", Some("is no LLVM bitcode"))]
+        {
+            std::fs::write(&file, bytes).expect("a file");
+            assert_eq!(fault(&file), expected);
+        }
         std::fs::remove_dir_all(root).expect("cleaned up");
     }
 }
