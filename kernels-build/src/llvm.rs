@@ -60,6 +60,7 @@ api! {
     LLVMPrintModuleToString(Raw) -> *mut c_char;
     LLVMVerifyModule(Raw, c_int, *mut *mut c_char) -> c_int;
     LLVMGetNamedFunction(Raw, *const c_char) -> Raw;
+    LLVMGetNamedGlobal(Raw, *const c_char) -> Raw;
     LLVMGetFirstFunction(Raw) -> Raw;
     LLVMGetNextFunction(Raw) -> Raw;
     LLVMGetFirstGlobal(Raw) -> Raw;
@@ -564,6 +565,12 @@ impl Module {
         let name = c(name);
         // SAFETY: a live module and a string that ends in zero.
         Value::some(unsafe { (api().LLVMGetNamedFunction)(self.0, name.as_ptr()) })
+    }
+
+    pub(crate) fn global(&self, name: &str) -> Option<Value> {
+        let name = c(name);
+        // SAFETY: a live module and a string that ends in zero.
+        Value::some(unsafe { (api().LLVMGetNamedGlobal)(self.0, name.as_ptr()) })
     }
 
     pub(crate) fn add_function(&self, name: &str, ty: Type) -> Value {

@@ -65,7 +65,7 @@ pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
     }
     link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
-    let doubts = validate::check(&module, &entries)?;
+    let doubts = validate::check(&context, &module, &entries)?;
     let mut warnings = Vec::new();
     retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
     dump(&module, &job.target, "linked");

@@ -37,6 +37,8 @@ enum Shape {
     Unwrap,
     /// `(kind, left, right, template, arguments, location)`; the types are in the name.
     AssertGeneric(String),
+    /// `(required alignment, address, location)`.
+    Misaligned,
     /// `(align, size)`.
     Allocation,
 }
@@ -63,7 +65,7 @@ fn shape(name: &str) -> Option<Shape> {
         "core::panicking::panic_in_cleanup" => fixed("panic in a destructor during cleanup"),
         "core::panicking::panic_cannot_unwind" => fixed("panic in a function that cannot unwind"),
         "core::panicking::panic_null_pointer_dereference" => fixed("null pointer dereference occurred"),
-        "core::panicking::panic_misaligned_pointer_dereference" => fixed("misaligned pointer dereference"),
+        "core::panicking::panic_misaligned_pointer_dereference" => Some(Shape::Misaligned),
         "core::panicking::panic_invalid_enum_construction" => {
             fixed("trying to construct an enum from an invalid value")
         }
@@ -240,6 +242,12 @@ impl<'c> Panics<'c> {
                 message.value(ValueFormat::Unsigned, word(arguments[1]));
                 message.text(" but the index is ");
                 message.value(ValueFormat::Unsigned, word(arguments[0]));
+            }
+            Shape::Misaligned => {
+                message.text("misaligned pointer dereference: address must be a multiple of 0x");
+                message.value(ValueFormat::LowerHex, word(arguments[0]));
+                message.text(" but is 0x");
+                message.value(ValueFormat::LowerHex, word(arguments[1]));
             }
             Shape::Text => message.text(&constant_text(arguments[0], arguments[1])),
             Shape::Format => self.format(&builder, arguments[0], arguments[1], &mut message),

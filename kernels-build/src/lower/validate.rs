@@ -6,7 +6,7 @@ use super::asm::{Asm, classify};
 use super::entries::Entry;
 use super::names::{DYNAMIC_SHARED, HIDDEN, SHARED, SPECIAL_REGISTER, demangle};
 use crate::job::LowerError;
-use crate::llvm::{Module, Value, opcode};
+use crate::llvm::{Context, FUNCTION, Module, Value, opcode};
 
 /// Functions that the driver's compiler knows by itself.
 const DEVICE_BUILTINS: &[&str] = &["malloc", "free", "vprintf"];
@@ -20,7 +20,7 @@ struct Step {
 
 /// What was found.
 enum Subject {
-    Function(String),
+    Symbol(String),
     Asm(String),
     Static,
 }
@@ -38,8 +38,8 @@ struct Finding {
 /// Something that a GPU cannot run, if optimisation leaves it: code for other processors often folds away.
 #[derive(Clone, Debug)]
 pub(super) enum Doubt {
-    /// A function, by its symbol.
-    Function { symbol: String, group: String, message: String },
+    /// A function, or a static of the standard library, by its symbol.
+    Symbol { symbol: String, group: String, message: String },
     /// Inline assembly, by its text.
     Asm { template: String, group: String, message: String },
 }
@@ -49,7 +49,12 @@ pub(super) enum Doubt {
 ///
 /// # Errors
 /// [`LowerError::Unsupported`] with one message for each kernel and static that is reached.
-pub(super) fn check(module: &Module, entries: &[Entry]) -> Result<Vec<Vec<Doubt>>, LowerError> {
+pub(super) fn check(context: &Context, module: &Module, entries: &[Entry]) -> Result<Vec<Vec<Doubt>>, LowerError> {
+    // It has a body, and must still be found after optimisation.
+    for function in module.functions().filter(|f| demangle(&f.name()).ends_with(CATCH)) {
+        function.remove_attribute(FUNCTION, "alwaysinline");
+        function.add_attribute(FUNCTION, context.enum_attribute("noinline", 0));
+    }
     let mut problems = BTreeMap::new();
     let mut doubts = Vec::new();
     for entry in entries {
@@ -76,8 +81,9 @@ pub(super) fn remaining(module: &Module, doubts: &[Doubt]) -> Vec<String> {
         .collect();
     for doubt in doubts {
         let (there, group, message) = match doubt {
-            Doubt::Function { symbol, group, message } => {
-                (module.function(symbol).is_some_and(Value::has_uses), group, message)
+            Doubt::Symbol { symbol, group, message } => {
+                let value = module.function(symbol).or_else(|| module.global(symbol));
+                (value.is_some_and(Value::has_uses), group, message)
             }
             Doubt::Asm { template, group, message } => (templates.contains(template), group, message),
         };
@@ -97,7 +103,8 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>, do
         let line = steps[&value].as_ref().and_then(|s| s.line.clone());
         let from = steps[&value].as_ref().map_or(value, |s| s.from);
         if let Some((what, remedy)) = refusal(value) {
-            let subject = if value.as_function().is_some() { Subject::Function(value.name()) } else { Subject::Static };
+            let is_of_user = value.as_global().is_some() && !is_of_std(&demangle(&value.name()));
+            let subject = if is_of_user { Subject::Static } else { Subject::Symbol(value.name()) };
             found.push(Finding { subject, from, line, what, remedy });
             continue;
         }
@@ -106,7 +113,8 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>, do
                 if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
                     let (template, ..) = instruction.called().asm_parts();
                     if matches!(classify(&template), Asm::Foreign) {
-                        let what = format!("inline assembly for the host's processor (`{}`)", template.trim());
+                        let text = template.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
+                        let what = format!("inline assembly for the host's processor (`{}`)", text.join("; "));
                         let (line, remedy) = (instruction.source_line(), "use a portable function instead");
                         found.push(Finding { subject: Subject::Asm(template), from: value, line, what, remedy });
                     }
@@ -122,9 +130,9 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>, do
     }
     for Finding { subject, from, line, what, remedy } in found {
         let (path, group) = describe_path(&steps, from, line);
-        let message = format!("kernel `{}` reaches {what}, which a GPU cannot run\n{path}  {remedy}", entry.title());
+        let message = format!("kernel `{}` reaches {what}\n{path}  {remedy}", entry.title());
         match subject {
-            Subject::Function(symbol) => doubts.push(Doubt::Function { symbol, group, message }),
+            Subject::Symbol(symbol) => doubts.push(Doubt::Symbol { symbol, group, message }),
             Subject::Asm(template) => doubts.push(Doubt::Asm { template, group, message }),
             Subject::Static => {
                 problems.entry(format!("{}{group}", entry.title())).or_insert(message);
@@ -157,16 +165,49 @@ fn visit(
     }
 }
 
+/// The function in which rustc calls what may panic and is to be caught.
+const CATCH: &str = "__rust_try";
+
+/// What to do instead of asking the operating system.
+const STAYS_ON_HOST: &str = "printing, files, threads, locks, clocks, the environment, sockets and C libraries stay on the \
+                             host: do that before or after the launch, and pass the data";
+
+/// Whether a name is one of the standard library's.
+fn is_of_std(name: &str) -> bool {
+    let name = name.trim_start_matches(['<', '&']);
+    // rustc's name for weak symbols, of which only the standard library has any.
+    ["std::", "alloc::", "core::", "_rust_extern_with_linkage_"].iter().any(|start| name.starts_with(start))
+}
+
+/// Longest name that a message shows.
+const NAME_CHARACTERS: usize = 160;
+
+/// A name without the middle of what would fill screens.
+fn short(name: &str) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    if characters.len() <= NAME_CHARACTERS {
+        return name.to_owned();
+    }
+    let half = NAME_CHARACTERS / 2;
+    let (head, tail) = (&characters[..half], &characters[characters.len() - half..]);
+    format!("{} .. {}", head.iter().collect::<String>(), tail.iter().collect::<String>())
+}
+
 /// Why a function or static cannot be there on a device, and what to do.
 fn refusal(value: Value) -> Option<(String, &'static str)> {
     let symbol = value.name();
-    let name = demangle(&symbol);
+    let name = short(&demangle(&symbol));
     if value.as_global().is_some() {
+        if is_of_std(&name) && (value.is_thread_local() || !value.is_global_constant()) {
+            let remedy = if name.starts_with("std::hash::") {
+                "give the `HashMap` a hasher without random state"
+            } else {
+                STAYS_ON_HOST
+            };
+            return Some((format!("the standard library's static `{name}`"), remedy));
+        }
         if value.is_thread_local() {
-            return Some((
-                format!("the thread-local variable `{name}`"),
-                "pass the value as an argument; a `HashMap` needs a hasher without random state",
-            ));
+            return Some((format!("the thread-local variable `{name}`"), "pass the value as an argument"));
         }
         if value.is_declaration() {
             return Some((format!("the static `{name}` of the host"), "pass what it holds as an argument"));
@@ -179,6 +220,12 @@ fn refusal(value: Value) -> Option<(String, &'static str)> {
             ));
         }
         return None;
+    }
+    if name.ends_with(CATCH) {
+        return Some((
+            "`catch_unwind`".to_owned(),
+            "a panic ends its thread on a GPU and nothing can catch it: test beforehand, or use `Result` or `Option`",
+        ));
     }
     if symbol.starts_with("llvm.x86.") {
         return Some((format!("the vendor intrinsic `{symbol}`"), "use portable code, or a crate's portable feature"));
@@ -196,11 +243,7 @@ fn refusal(value: Value) -> Option<(String, &'static str)> {
             "the crate may be compiled without bitcode; call something else, or report it with the crate's name",
         )
     } else {
-        (
-            format!("the function `{symbol}` of the host's system or of a C library"),
-            "files, threads, clocks, sockets and C libraries stay on the host: do that before or after the launch, and \
-             pass the data",
-        )
+        (format!("the function `{symbol}` of the host's system or of a C library"), STAYS_ON_HOST)
     })
 }
 
@@ -214,7 +257,7 @@ fn describe_path(
     let mut at = end;
     let mut line = last_line;
     loop {
-        calls.push((demangle(&at.name()), line));
+        calls.push((short(&demangle(&at.name())), line));
         match steps.get(&at) {
             Some(Some(step)) => {
                 line = step.line.clone();
@@ -239,7 +282,7 @@ fn describe_path(
         if !inside_std {
             group.push_str(name);
         }
-        inside_std |= ["std::", "core::", "alloc::"].iter().any(|c| name.trim_start_matches('<').starts_with(c));
+        inside_std |= is_of_std(name);
     }
     (text, group)
 }

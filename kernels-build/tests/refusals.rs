@@ -1,0 +1,116 @@
+//! What a GPU cannot run is refused when a package is built, with the kernel, the path to it and what to do.
+
+mod support;
+
+use support::Project;
+
+/// Builds a bin whose one kernel has the given body, and gives what cargo printed.
+fn refused(project: &Project, items: &str, body: &str) -> String {
+    project.source(
+        "src/main.rs",
+        &format!("{items}\nkernel!(offender, |x| {body});\nfn main() {{ offender::launch() }}\n"),
+    );
+    project.cargo(&["build"]).fails().stderr()
+}
+
+fn project(name: &str) -> Project {
+    let project = Project::new(name, "refusals");
+    project.package("", name, "[workspace]\n");
+    project
+}
+
+fn assert_names(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "no `{part}` in: {message}");
+    }
+    for never in ["warpsmith has a bug", "LLVM gave up", "panicked at", "signal:"] {
+        assert!(!message.contains(never), "`{never}` in: {message}");
+    }
+}
+
+#[test]
+fn a_file_is_opened_with_the_path_from_the_kernel_to_the_call() {
+    let project = project("opens-a-file");
+    let items = "fn inner(x: u32) -> u32 { std::fs::File::open(\"numbers.txt\").is_ok() as u32 + x }\n\
+                 #[inline(never)] fn outer(x: u32) -> u32 { inner(x) * 2 }";
+    let message = refused(&project, items, "super::outer(x)");
+    let path = ["opens_a_file::offender", "opens_a_file::outer", "opens_a_file::inner", "std::fs::File"];
+    assert_names(&message, &path);
+    let places: Vec<usize> = path.iter().map(|name| message.rfind(name).expect("it was found above")).collect();
+    assert!(places.is_sorted(), "the path is out of order: {message}");
+    assert_names(&message, &["src/main.rs:", "stay on the host"]);
+}
+
+#[test]
+fn a_counter_in_a_static() {
+    let project = project("counter");
+    let items = "use std::sync::atomic::*;\nstatic COUNTER: AtomicU32 = AtomicU32::new(0);";
+    let message = refused(&project, items, "super::COUNTER.fetch_add(x, super::Ordering::Relaxed)");
+    assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time", "use a buffer"]);
+    let message = refused(&project, "static mut COUNTER: u32 = 0;", "unsafe { super::COUNTER += x; x }");
+    assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time"]);
+}
+
+#[test]
+fn a_thread_local() {
+    let project = project("thread-local");
+    let items = "use std::cell::Cell;\nthread_local!(static SEEN: Cell<u32> = const { Cell::new(0) });";
+    let message = refused(&project, items, "super::SEEN.replace(x)");
+    assert_names(&message, &["thread_local::offender", "thread-local variable", "pass the value as an argument"]);
+}
+
+#[test]
+fn a_panic_that_is_caught() {
+    let project = project("catches");
+    let message = refused(&project, "", "std::panic::catch_unwind(|| x / (x - 7)).unwrap_or(0)");
+    assert_names(&message, &["catches::offender", "catch_unwind", "`Result`"]);
+}
+
+#[test]
+fn printing_threads_and_assembly() {
+    let project = project("host-things");
+    let message = refused(&project, "", "{ println!(\"{x}\"); x }");
+    assert_names(&message, &["host_things::offender", "printing", "stay on the host"]);
+    let message = refused(&project, "", "std::thread::spawn(move || x).join().unwrap()");
+    assert_names(&message, &["host_things::offender", "threads"]);
+    if cfg!(target_arch = "x86_64") {
+        let message =
+            refused(&project, "", "{ let y: u32; unsafe { std::arch::asm!(\"bswap {0:e}\", inout(reg) x => y) }; y }");
+        assert_names(&message, &["host_things::offender", "inline assembly", "bswap"]);
+    }
+}
+
+#[test]
+fn two_types_of_one_name() {
+    let project = project("one-name");
+    // Two local types print alike, and so would the two instances of one kernel that are generic over them.
+    project.file(
+        "src/main.rs",
+        "use warpsmith_device::abi::*;\n\
+         trait Step: 'static { fn step(x: u32) -> u32; }\n\
+         struct Instance<S>(S);\n\
+         impl<S: Step> Instance<S> {\n\
+             const PARAMS: &'static [ParamDesc] = &[<*mut u32 as KernelParam>::DESC];\n\
+             const DESC: &'static KernelDesc = &KernelDesc::new(\"twice\", module_path!(), file!(), 1, 1, KernelOptions::NONE, Self::PARAMS);\n\
+             unsafe extern \"C\" fn entry(out: *mut u32) { unsafe { *out = S::step(*out) } }\n\
+         }\n\
+         #[inline(never)] fn launch<S: Step>() {\n\
+             if IS_DEVICE_BUILD { register_entry(Instance::<S>::entry as *const (), Instance::<S>::DESC, std::any::type_name::<Instance<S>>()) }\n\
+         }\n\
+         fn main() {\n\
+             { struct Local; impl Step for Local { fn step(x: u32) -> u32 { x + 1 } } launch::<Local>(); }\n\
+             { struct Local; impl Step for Local { fn step(x: u32) -> u32 { x * 3 } } launch::<Local>(); }\n\
+         }\n",
+    );
+    let message = project.cargo(&["build"]).fails().stderr();
+    assert_names(&message, &["two kernels are both named", "one_name::twice", "print alike"]);
+}
+
+#[test]
+fn code_for_other_processors_that_folds_away_is_no_offence() {
+    let project = project("folds-away");
+    let body = "{ if cfg!(target_arch = \"x86_64\") && std::is_x86_feature_detected!(\"avx2\") { std::process::exit(3) }\n\
+                 std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst); x * 5 }";
+    project.source("src/main.rs", &format!("kernel!(fine, |x| {body});\nfn main() {{ fine::launch() }}\n"));
+    project.cargo(&["build"]).ok();
+}
