@@ -251,12 +251,24 @@ extern "C" fn on_fatal_error(reason: *const c_char) {
     unsafe { _exit(1) }
 }
 
+/// An error's text with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
 /// Opens LLVM's library; later calls must name the same one, since a process has one LLVM.
 pub(crate) fn load(path: &Path) -> Result<(), String> {
     let loaded = API.get_or_init(|| {
         // SAFETY: this is rustc's own LLVM; its constructors are what rustc runs at every start.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
-        let api = Api::load(&library).map_err(|error| error.to_string())?;
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
+        let api = Api::load(&library).map_err(|error| with_causes(&error))?;
         std::mem::forget(library);
         // `slsr` miscompiles in LLVM 22.1 (a stable quicksort of 43 u64 panics inside core). The unroll threshold is
         // what lets inner loops of constant length unroll in full, as nvcc does.

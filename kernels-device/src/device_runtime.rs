@@ -28,7 +28,7 @@ pub struct PanicRecord {
 }
 
 unsafe extern "C" {
-    fn __warpsmith_hidden(which: u32) -> u64;
+    safe fn __warpsmith_hidden(which: u32) -> u64;
     fn malloc(size: usize) -> *mut u8;
     fn free(pointer: *mut u8);
     safe fn __warpsmith_sreg_tid_x() -> u32;

@@ -489,7 +489,7 @@ mod tests {
         bytes[0] = 9;
         let error = Bundle::decode(&bytes).expect_err("version 9 is not ours");
         assert_eq!(error, DecodeError::Version { found: 9 });
-        assert_eq!(error.to_string(), "the bundle has format version 9; this build reads version 1");
+        assert_eq!(error.to_string(), format!("the bundle has format version 9; this build reads version {VERSION}"));
     }
 
     #[test]

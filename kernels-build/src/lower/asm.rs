@@ -209,6 +209,8 @@ mod tests {
         assert!(matches!(classify("/*ptx: bar.sync 0; */"), Asm::Ptx(t) if t == "bar.sync 0;"));
         assert!(matches!(classify("/* {0} */"), Asm::Opaque));
         assert!(matches!(classify("mov %rbx, $0; cpuid"), Asm::Query));
-        assert!(matches!(classify("sqrtsd $0, $1"), Asm::Foreign));
+        assert!(matches!(classify("sqrtsd $0, $1"), Asm::SquareRoot));
+        assert!(matches!(classify("rdtsc"), Asm::Foreign));
+        assert!(matches!(classify("/*ws*/bar.sync 0;"), Asm::Done));
     }
 }
