@@ -1,5 +1,8 @@
 //! Buffers and slices on every device: copies of every size, parts, and what is refused.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
 use warpsmith::prelude::*;
 use warpsmith::{Error, MemoryError};
 
@@ -116,6 +119,24 @@ fn a_range_outside_panics_like_a_slice() {
 fn a_split_outside_panics_like_a_slice() {
     let stream = Device::cpu().stream().unwrap();
     let _ = stream.zeroed::<u8>(10).unwrap().split_at_mut(11);
+}
+
+#[test]
+fn a_range_outside_is_told_at_the_callers_line() {
+    static FILES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (previous, this) = (std::panic::take_hook(), std::thread::current().id());
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().id() == this {
+            FILES.lock().unwrap().extend(info.location().map(|place| place.file().to_owned()));
+        }
+        previous(info);
+    }));
+    let stream = Device::cpu().stream().unwrap();
+    let mut buffer = stream.zeroed::<u8>(10).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| buffer.slice(5..11).len())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| buffer.slice_mut(..=10).len())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| buffer.split_at_mut(11).0.len())).is_err());
+    assert_eq!(*FILES.lock().unwrap(), [file!(); 3]);
 }
 
 #[test]

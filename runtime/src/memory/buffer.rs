@@ -129,6 +129,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
     /// # Panics
     /// When the range is not inside the buffer.
     #[must_use]
+    #[track_caller]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> DeviceSlice<'_, T> {
         self.as_slice().slice(range)
     }
@@ -138,6 +139,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
     /// # Panics
     /// When the range is not inside the buffer.
     #[must_use]
+    #[track_caller]
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> DeviceSliceMut<'_, T> {
         self.as_slice_mut().into_slice(range)
     }
@@ -147,6 +149,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
     /// # Panics
     /// When `middle` is past the end.
     #[must_use]
+    #[track_caller]
     pub fn split_at_mut(&mut self, middle: usize) -> (DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>) {
         self.as_slice_mut().split_at(middle)
     }
