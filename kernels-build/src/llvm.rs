@@ -128,6 +128,8 @@ api! {
     LLVMGetCalledFunctionType(Raw) -> Raw;
     LLVMGetNumArgOperands(Raw) -> c_uint;
     LLVMGetDebugLocLine(Raw) -> c_uint;
+    LLVMSetSubprogram(Raw, Raw);
+    LLVMInstructionSetDebugLoc(Raw, Raw);
     LLVMGetDebugLocFilename(Raw, *mut c_uint) -> *const c_char;
     LLVMGetAtomicRMWBinOp(Raw) -> c_int;
     LLVMIsAtomicSingleThread(Raw) -> c_int;
@@ -1211,6 +1213,17 @@ impl Value {
         // SAFETY: callers ask this of calls and invokes only.
         let count = unsafe { (api().LLVMGetNumArgOperands)(self.0) };
         (0..count).map(|i| self.operand(i)).collect()
+    }
+
+    /// Takes a function's source lines away.
+    pub(crate) fn forget_lines(self) {
+        // SAFETY: a live function and its instructions; null is "none" to both.
+        unsafe {
+            for instruction in self.instructions() {
+                (api().LLVMInstructionSetDebugLoc)(instruction.0, null_mut());
+            }
+            (api().LLVMSetSubprogram)(self.0, null_mut());
+        }
     }
 
     /// Source line of an instruction: file and line, where known.

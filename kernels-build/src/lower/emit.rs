@@ -119,6 +119,8 @@ fn variant(
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
     if let Some(panic) = module.function(PANIC) {
         panic.set_linkage(linkage::EXTERNAL);
+        // The record is written at no line of its own, wherever it is inlined.
+        panic.forget_lines();
         panic.remove_attribute(FUNCTION, "alwaysinline");
         panic.remove_attribute(FUNCTION, "inlinehint");
         panic.add_attribute(FUNCTION, context.enum_attribute("noinline", 0));
@@ -160,6 +162,8 @@ fn check_stack(context: &Context, module: &Module, outer: &str) {
     if !has_unbounded_stack(module) {
         return;
     }
+    // Its calls stand at no line, so what is inlined from it must not claim one.
+    check.forget_lines();
     check.remove_attribute(FUNCTION, "noinline");
     check.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
     for function in module.functions().filter(|f| !f.is_declaration()) {

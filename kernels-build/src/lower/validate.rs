@@ -110,7 +110,9 @@ fn walk(entry: &Entry, start: Value, problems: &mut BTreeMap<String, String>, do
         }
         if value.as_function().is_some() {
             for instruction in value.instructions() {
-                if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
+                // libdevice has PTX of its own.
+                let is_asm = instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm();
+                if is_asm && !value.name().starts_with("__nv") {
                     let (template, ..) = instruction.called().asm_parts();
                     if matches!(classify(&template), Asm::Foreign) {
                         let text = template.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
