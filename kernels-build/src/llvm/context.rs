@@ -1,0 +1,151 @@
+//! Who owns modules, types and constants; and attributes, which belong to a context too.
+
+use std::ffi::c_uint;
+use std::ptr::null_mut;
+
+use super::api::{Raw, api, bytes_of, c, take_message};
+use super::{Builder, Module, Type};
+
+/// Who owns modules, types and constants; one thread's.
+pub(crate) struct Context(pub(super) Raw);
+
+extern "C" fn on_diagnostic(info: Raw, sink: Raw) {
+    // SAFETY: `sink` is the `Vec` that `Context::new` leaked for this context.
+    let sink = unsafe { &mut *sink.cast::<Vec<String>>() };
+    // SAFETY: LLVM passes the diagnostic.
+    if unsafe { (api().LLVMGetDiagInfoSeverity)(info) } == 0 {
+        // SAFETY: as above.
+        sink.push(take_message(unsafe { (api().LLVMGetDiagInfoDescription)(info) }));
+    }
+}
+
+impl Context {
+    pub(crate) fn new() -> Self {
+        // SAFETY: no precondition.
+        let raw = unsafe { (api().LLVMContextCreate)() };
+        let sink: &'static mut Vec<String> = Box::leak(Box::default());
+        // SAFETY: the sink lives for the rest of the process.
+        unsafe { (api().LLVMContextSetDiagnosticHandler)(raw, Some(on_diagnostic), (&raw mut *sink).cast()) };
+        Self(raw)
+    }
+
+    pub(crate) fn int(&self, bits: u32) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMIntTypeInContext)(self.0, bits) })
+    }
+
+    pub(crate) fn f32(&self) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMFloatTypeInContext)(self.0) })
+    }
+
+    pub(crate) fn f64(&self) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMDoubleTypeInContext)(self.0) })
+    }
+
+    pub(crate) fn void(&self) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMVoidTypeInContext)(self.0) })
+    }
+
+    pub(crate) fn ptr(&self, address_space: u32) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMPointerTypeInContext)(self.0, address_space) })
+    }
+
+    /// Reads bitcode in full.
+    pub(crate) fn parse(&self, bitcode: &[u8], name: &str) -> Result<Module, String> {
+        let buffer = memory_buffer(bitcode, name);
+        let mut module = null_mut();
+        // SAFETY: context and buffer are alive; the buffer stays ours.
+        let failed = unsafe { (api().LLVMParseBitcodeInContext2)(self.0, buffer, &mut module) } != 0;
+        // SAFETY: it is not used again.
+        unsafe { (api().LLVMDisposeMemoryBuffer)(buffer) };
+        if failed { Err(format!("{name} is no bitcode that this LLVM reads")) } else { Ok(Module(module)) }
+    }
+
+    /// Reads bitcode's symbols now and each function's body when it is first needed.
+    pub(crate) fn parse_lazily(&self, bitcode: &[u8], name: &str) -> Result<Module, String> {
+        let buffer = memory_buffer(bitcode, name);
+        let mut module = null_mut();
+        // SAFETY: context and buffer are alive; on success the module owns the buffer.
+        let failed = unsafe { (api().LLVMGetBitcodeModuleInContext2)(self.0, buffer, &mut module) } != 0;
+        if failed { Err(format!("{name} is no bitcode that this LLVM reads")) } else { Ok(Module(module)) }
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        // SAFETY: a live context.
+        Builder(unsafe { (api().LLVMCreateBuilderInContext)(self.0) })
+    }
+
+    pub(crate) fn enum_attribute(&self, name: &str, value: u64) -> Attribute {
+        // SAFETY: a live context and a kind that LLVM knows.
+        Attribute(unsafe { (api().LLVMCreateEnumAttribute)(self.0, attribute_kind(name), value) })
+    }
+
+    pub(crate) fn type_attribute(&self, name: &str, ty: Type) -> Attribute {
+        // SAFETY: a live context and a kind that LLVM knows.
+        Attribute(unsafe { (api().LLVMCreateTypeAttribute)(self.0, attribute_kind(name), ty.0) })
+    }
+
+    pub(crate) fn string_attribute(&self, name: &str, value: &str) -> Attribute {
+        // SAFETY: a live context; pointers and lengths belong together.
+        Attribute(unsafe {
+            (api().LLVMCreateStringAttribute)(
+                self.0,
+                name.as_ptr().cast(),
+                name.len() as c_uint,
+                value.as_ptr().cast(),
+                value.len() as c_uint,
+            )
+        })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`; modules are dropped before their context by the order of declaration.
+        unsafe { (api().LLVMContextDispose)(self.0) };
+    }
+}
+
+pub(super) fn memory_buffer(bytes: &[u8], name: &str) -> Raw {
+    let name = c(name);
+    // SAFETY: pointer and length belong together; LLVM copies.
+    unsafe { (api().LLVMCreateMemoryBufferWithMemoryRangeCopy)(bytes.as_ptr().cast(), bytes.len(), name.as_ptr()) }
+}
+
+pub(super) fn take_buffer(buffer: Raw) -> Vec<u8> {
+    // SAFETY: a live buffer of LLVM's.
+    let (start, len) = unsafe { ((api().LLVMGetBufferStart)(buffer), (api().LLVMGetBufferSize)(buffer)) };
+    let bytes = bytes_of(start, len).to_vec();
+    // SAFETY: it is not used again.
+    unsafe { (api().LLVMDisposeMemoryBuffer)(buffer) };
+    bytes
+}
+
+pub(super) fn attribute_kind(name: &str) -> c_uint {
+    // SAFETY: pointer and length belong together.
+    let kind = unsafe { (api().LLVMGetEnumAttributeKindForName)(name.as_ptr().cast(), name.len()) };
+    assert_ne!(kind, 0, "LLVM knows the attribute {name}");
+    kind
+}
+
+/// An attribute of a function, parameter or call.
+#[derive(Clone, Copy)]
+pub(crate) struct Attribute(pub(super) Raw);
+
+impl Attribute {
+    /// The name of a string attribute.
+    pub(crate) fn string_kind(self) -> Option<String> {
+        // SAFETY: a live attribute.
+        if unsafe { (api().LLVMIsStringAttribute)(self.0) } == 0 {
+            return None;
+        }
+        let mut len = 0;
+        // SAFETY: a live string attribute.
+        let pointer = unsafe { (api().LLVMGetStringAttributeKind)(self.0, &mut len) };
+        Some(String::from_utf8_lossy(bytes_of(pointer, len as usize)).into_owned())
+    }
+}
