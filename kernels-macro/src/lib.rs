@@ -41,6 +41,10 @@ use proc_macro::TokenStream;
 /// | `fast_math` | float maths may be reassociated and approximated |
 /// | `unchecked` | index checks are removed; only for an `unsafe fn` |
 ///
+/// # Another name for the crate
+/// What this writes names the crate `::warpsmith`. Where `Cargo.toml` gives it another name, `ws` for example, the crate's
+/// root says `extern crate ws as warpsmith;`.
+///
 /// # Examples
 /// ```
 /// use warpsmith::prelude::*;
