@@ -159,6 +159,9 @@ impl Builder {
         let architectures = self.chosen_architectures()?;
         let libdevice = self.chosen_libdevice()?;
         let toolchain = Toolchain::find()?;
+        if let Some(message) = toolchain.untested() {
+            println!("cargo::warning={message}");
+        }
         let site = Site::from_env()?;
         eprintln!("warpsmith: compiling kernels with {}", toolchain.version);
         let outcome = site.build()?;

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Minor versions of rustc 1 that this crate's tests have run with.
+const TESTED: std::ops::RangeInclusive<u32> = 95..=97;
+
 /// A Rust toolchain and its LLVM library.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
@@ -110,6 +113,22 @@ impl Toolchain {
         Ok(Self { rustc, version, host, sysroot, llvm })
     }
 
+    /// What to tell users of a compiler that was never tried; nothing for the others.
+    #[must_use]
+    pub fn untested(&self) -> Option<String> {
+        let minor = self.version.split(['.', ' ']).nth(2).and_then(|text| text.parse().ok());
+        if minor.is_some_and(|minor: u32| TESTED.contains(&minor)) {
+            return None;
+        }
+        Some(format!(
+            "kernels are tested with rustc 1.{} to 1.{}, and this is {}: should they not compile or go wrong, try one of \
+             those, and report it",
+            TESTED.start(),
+            TESTED.end(),
+            self.version
+        ))
+    }
+
     /// The folder of the compiled standard library for a target.
     #[must_use]
     pub fn rust_lib(&self, target: &str) -> PathBuf {
@@ -195,6 +214,19 @@ fn needed_libraries(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compiler_that_was_never_tried_is_named() {
+        let mut toolchain = Toolchain::find().expect("the tests are compiled by a toolchain");
+        for (version, tested) in [("1.95.0 (1 2026-04-14)", true), ("1.97.0-nightly (1)", true), ("1.94.1 (1)", false)]
+        {
+            toolchain.version = format!("rustc {version}");
+            assert_eq!(toolchain.untested().is_none(), tested, "{version}");
+        }
+        toolchain.version = "rustc 1.120.0 (1)".to_owned();
+        let message = toolchain.untested().expect("1.120 was never tried");
+        assert!(message.contains("rustc 1.95 to 1.97") && message.contains("1.120.0"), "{message}");
+    }
 
     #[test]
     fn this_toolchain_is_found() {
