@@ -88,8 +88,56 @@ pub struct ParamRecord {
 pub struct PanicSite {
     /// The constant parts of the message, one more than there are values.
     pub pieces: Vec<String>,
-    /// How to print each value of the record.
-    pub values: Vec<ValueFormat>,
+    /// How to print each value. Those that are not [`ValueFormat::Opaque`] are the record's, in order.
+    pub values: Vec<SiteValue>,
+}
+
+/// How a value of a panic's message prints: what it is, and the options of its placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteValue {
+    /// What it is.
+    pub format: ValueFormat,
+    /// Fill character and flags, as rustc packs them into a template.
+    pub flags: u32,
+    /// Least width in characters, or 0.
+    pub width: u32,
+    /// Precision, or [`SiteValue::NO_PRECISION`].
+    pub precision: u32,
+}
+
+impl SiteValue {
+    /// No precision was given.
+    pub const NO_PRECISION: u32 = u32::MAX;
+    /// Flags of `{}`: filled with spaces, aligned as the type is.
+    pub const PLAIN: u32 = 0x6000_0020;
+    /// Flag of `{:+}`.
+    pub const PLUS: u32 = 1 << 21;
+    /// Flag of `{:#}`.
+    pub const ALTERNATE: u32 = 1 << 23;
+    /// Flag of `{:0}`.
+    pub const ZERO: u32 = 1 << 24;
+    /// Flag of `{:x?}`.
+    pub const DEBUG_LOWER_HEX: u32 = 1 << 25;
+    /// Flag of `{:X?}`.
+    pub const DEBUG_UPPER_HEX: u32 = 1 << 26;
+
+    /// A value that `{}` prints.
+    #[must_use]
+    pub const fn plain(format: ValueFormat) -> Self {
+        Self { format, flags: Self::PLAIN, width: 0, precision: Self::NO_PRECISION }
+    }
+
+    /// The character that fills up to the width.
+    #[must_use]
+    pub fn fill(self) -> char {
+        char::from_u32(self.flags & 0x1f_ffff).unwrap_or(' ')
+    }
+
+    /// Where the value stands in the width: 0 left, 1 right, 2 in the middle, 3 as the type likes it.
+    #[must_use]
+    pub const fn alignment(self) -> u32 {
+        (self.flags >> 29) & 3
+    }
 }
 
 /// How a panic's value, kept as 64 bits, prints.
@@ -116,8 +164,14 @@ pub enum ValueFormat {
     F64Debug = 8,
     /// A `char` by `Debug`, in quotes.
     CharDebug = 9,
-    /// An unsigned integer in lower hexadecimal.
+    /// An integer's bits in lower hexadecimal.
     LowerHex = 10,
+    /// An integer's bits in upper hexadecimal.
+    UpperHex = 11,
+    /// An integer's bits in binary.
+    Binary = 12,
+    /// An integer's bits in octal.
+    Octal = 13,
 }
 
 impl ValueFormat {
@@ -134,6 +188,9 @@ impl ValueFormat {
         Self::F64Debug,
         Self::CharDebug,
         Self::LowerHex,
+        Self::UpperHex,
+        Self::Binary,
+        Self::Octal,
     ];
 }
 

@@ -81,6 +81,23 @@ fn printing_threads_and_assembly() {
 }
 
 #[test]
+fn more_parameters_than_a_gpu_takes() {
+    let project = project("large");
+    project.file(
+        "src/main.rs",
+        "use warpsmith_device::abi::*;\n\
+         type Large = [u64; 4096];\n\
+         const PARAMS: &[ParamDesc] = &[<Value<Large> as KernelParam>::DESC, <*mut u64 as KernelParam>::DESC];\n\
+         static DESC: KernelDesc = KernelDesc::new(\"large\", module_path!(), file!(), 1, 1, KernelOptions::NONE, PARAMS);\n\
+         unsafe extern \"C\" fn entry(table: ByVal<Large>, out: *mut u64) { unsafe { *out = table.read()[7] } }\n\
+         #[inline(never)] fn launch() { if IS_DEVICE_BUILD { register_entry(entry as *const (), &DESC, \"plain\") } }\n\
+         fn main() { launch() }\n",
+    );
+    let message = project.cargo(&["build"]).fails().stderr();
+    assert_names(&message, &["large::large", "bytes of parameters", "32764", "buffer"]);
+}
+
+#[test]
 fn two_types_of_one_name() {
     let project = project("one-name");
     // Two local types print alike, and so would the two instances of one kernel that are generic over them.

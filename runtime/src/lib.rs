@@ -40,6 +40,7 @@ pub mod prelude;
 mod cpu;
 mod driver;
 mod module;
+mod panic_message;
 mod panic_report;
 mod registry;
 #[cfg(test)]

@@ -5,12 +5,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpsmith_build::bundle::{PanicSite, ValueFormat};
 use warpsmith_device::Dim3;
 
 use crate::driver::{Gpu, GpuEvent, GpuStream, PinnedMemory};
 use crate::error::{DriverError, KernelPanic};
 use crate::module::LoadedKernel;
+use crate::panic_message::message;
 
 /// What a kernel's panic path writes; the lowering knows these offsets.
 ///
@@ -186,7 +186,7 @@ impl RecordSlot {
 fn report(gpu: &Gpu, record: &PanicRecord, kernel: Option<&LoadedKernel>) -> KernelPanic {
     let site = kernel.and_then(|kernel| kernel.site(record.site));
     let message = match site {
-        Some(site) => format_message(site, &record.values),
+        Some(site) => message(site, &record.values),
         None => format!("explicit panic (site {}, of which this program knows no message)", record.site),
     };
     let (file, line, column) = read_location(gpu, record.location)
@@ -228,75 +228,4 @@ fn read_location(gpu: &Gpu, address: u64) -> Option<(String, u32, u32)> {
         text.truncate(usize::try_from(len).ok()?);
     }
     Some((String::from_utf8_lossy(&text).into_owned(), half(16), half(20)))
-}
-
-/// The panic's message: constant pieces with the recorded values between them.
-fn format_message(site: &PanicSite, values: &[u64; 4]) -> String {
-    let mut message = String::new();
-    for (index, piece) in site.pieces.iter().enumerate() {
-        message.push_str(piece);
-        if let Some(&format) = site.values.get(index) {
-            match values.get(index) {
-                Some(&bits) => message.push_str(&format_value(format, bits)),
-                None => message.push('_'),
-            }
-        }
-    }
-    message
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the record keeps every value as 64 bits")]
-fn format_value(format: ValueFormat, bits: u64) -> String {
-    match format {
-        ValueFormat::Unsigned => bits.to_string(),
-        ValueFormat::Signed => bits.cast_signed().to_string(),
-        ValueFormat::F32 => f32::from_bits(bits as u32).to_string(),
-        ValueFormat::F64 => f64::from_bits(bits).to_string(),
-        ValueFormat::Bool => (bits & 1 != 0).to_string(),
-        ValueFormat::Char => char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER).to_string(),
-        ValueFormat::Opaque => "_".to_owned(),
-        ValueFormat::F32Debug => format!("{:?}", f32::from_bits(bits as u32)),
-        ValueFormat::F64Debug => format!("{:?}", f64::from_bits(bits)),
-        ValueFormat::CharDebug => format!("{:?}", char::from_u32(bits as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
-        ValueFormat::LowerHex => format!("{bits:x}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(pieces: &[&str], formats: &[ValueFormat], values: [u64; 4]) -> String {
-        let pieces = pieces.iter().map(|&piece| piece.to_owned()).collect();
-        format_message(&PanicSite { pieces, values: formats.to_vec() }, &values)
-    }
-
-    #[test]
-    fn messages_read_as_rust_prints_them() {
-        use ValueFormat::{Bool, Char, CharDebug, F32, F32Debug, F64, F64Debug, LowerHex, Opaque, Signed, Unsigned};
-        assert_eq!(message(&["attempt to divide by zero"], &[], [0; 4]), "attempt to divide by zero");
-        let bounds = ["index out of bounds: the len is ", " but the index is ", ""];
-        assert_eq!(
-            message(&bounds, &[Unsigned, Unsigned], [3, u64::MAX, 0, 0]),
-            format!("index out of bounds: the len is 3 but the index is {}", u64::MAX)
-        );
-        assert_eq!(message(&["", ""], &[Signed], [(-5i64).cast_unsigned(), 0, 0, 0]), "-5");
-        for value in [1.0f32, -0.0, f32::NAN, f32::INFINITY, 1e-7] {
-            let bits = u64::from(value.to_bits());
-            assert_eq!(message(&["", " ", ""], &[F32, F32Debug], [bits, bits, 0, 0]), format!("{value} {value:?}"));
-        }
-        for value in [1.0f64, 1e300, -2.5] {
-            let bits = value.to_bits();
-            assert_eq!(message(&["", " ", ""], &[F64, F64Debug], [bits, bits, 0, 0]), format!("{value} {value:?}"));
-        }
-        let values = [1, u64::from('é'), u64::from('\n'), 255];
-        assert_eq!(message(&["", " ", " ", " ", ""], &[Bool, Char, CharDebug, LowerHex], values), "true é '\\n' ff");
-        assert_eq!(message(&["got ", ""], &[Opaque], [7, 0, 0, 0]), "got _");
-    }
-
-    #[test]
-    fn more_values_than_a_record_holds_print_as_unknown() {
-        let pieces = ["", ",", ",", ",", ",", "!"];
-        assert_eq!(message(&pieces, &[ValueFormat::Unsigned; 5], [1, 2, 3, 4]), "1,2,3,4,_!");
-    }
 }

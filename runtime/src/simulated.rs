@@ -8,7 +8,9 @@ use std::process::Command;
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-use warpsmith_build::bundle::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, ValueFormat, frame};
+use warpsmith_build::bundle::{
+    Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat, frame,
+};
 use warpsmith_device::GridSliceMut;
 use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
 
@@ -141,7 +143,7 @@ fn record(name: &str, ptx: &str) -> KernelRecord {
     };
     let bounds = PanicSite {
         pieces: ["index out of bounds: the len is ", " but the index is ", ""].map(str::to_owned).to_vec(),
-        values: vec![ValueFormat::Unsigned; 2],
+        values: vec![SiteValue::plain(ValueFormat::Unsigned); 2],
     };
     KernelRecord {
         key,

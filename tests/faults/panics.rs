@@ -129,6 +129,17 @@ fault! {
 }
 
 fault! {
+    fn panic_with_placeholders_of_every_form(x: u64) -> u64 {
+        if x > 1000 {
+            let third = x as f64 / 3.0;
+            panic!("{:08x} {:#X} {:>+9} {third:.2}", x as u32, x, x as i16);
+        }
+        x
+    }
+    trips on: 1001, passes: 1000
+}
+
+fault! {
     fn panic_with_integers(x: u64) -> u64 {
         if x > 1000 {
             panic!("x = {x}, low byte {}, negative {}, hex {:x}", x as u8, -(x as i16), x as u32);

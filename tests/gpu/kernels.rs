@@ -335,3 +335,23 @@ fn kernels_of_one_name() {
         outputs.iter().map(|output| Ok(stream.to_host(output)?[0])).collect()
     });
 }
+
+/// More bytes of arguments than older PTX versions allow.
+#[kernel]
+fn large_table(table: [u64; 700], mut output: GridSliceMut<u64>) {
+    let i = global_idx();
+    if let Some(output) = output.get_mut(&i) {
+        *output = table[i.get() * 7 % 700] + 1;
+    }
+}
+
+#[test]
+fn a_table_of_5600_bytes_by_value() {
+    let table: [u64; 700] = std::array::from_fn(|i| (i * i) as u64);
+    let expected: Vec<u64> = (0..1000).map(|i| table[i * 7 % 700] + 1).collect();
+    check_on_devices(&expected, |stream| {
+        let mut output = stream.zeroed::<u64>(expected.len())?;
+        large_table::launch(stream, LaunchConfig::for_len(expected.len()), table, &mut output)?;
+        stream.to_host(&output)
+    });
+}

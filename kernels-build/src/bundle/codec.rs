@@ -1,10 +1,10 @@
 //! Bytes of a bundle: little-endian numbers, length-prefixed lists and strings, a version first, a checksum last.
 
-use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, ValueFormat};
+use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -331,6 +331,7 @@ records! {
     }
     ParamRecord { kind, align, size, extent_size, layout }
     PanicSite { pieces, values }
+    SiteValue { format, flags, width, precision }
     Image { architecture, ptx_version, along_x, ptx }
 }
 
@@ -393,8 +394,12 @@ mod tests {
                 shared_bytes: self.next(),
                 sites: self.list(3, |random| PanicSite {
                     pieces: random.list(3, Self::text),
-                    values: random
-                        .list(3, |random| ValueFormat::ALL[random.below(ValueFormat::ALL.len() as u64) as usize]),
+                    values: random.list(3, |random| SiteValue {
+                        format: ValueFormat::ALL[random.below(ValueFormat::ALL.len() as u64) as usize],
+                        flags: random.number(),
+                        width: random.number(),
+                        precision: random.number(),
+                    }),
                 }),
                 images: self.list(3, |random| Image {
                     architecture: random.number(),

@@ -69,6 +69,14 @@ pub(super) fn finish(
     doubts: &[Doubt],
     job: &LowerJob,
 ) -> Result<Finished, Failure> {
+    let bytes = parameter_bytes(entry);
+    if bytes > PARAMETER_BYTES[1] {
+        return Err(Failure::Unsupported(vec![format!(
+            "kernel `{}` has {bytes} bytes of parameters; a GPU takes {} at most: put large values into a buffer",
+            entry.title(),
+            PARAMETER_BYTES[1]
+        )]));
+    }
     let context = Context::new();
     let module = context.parse(bitcode, &entry.symbol)?;
     let mut keep = HashSet::from([entry.symbol.clone()]);
@@ -145,14 +153,40 @@ fn variant(
     module.verify()?;
     record.shared_bytes = record.shared_bytes.max(shared_bytes(&module));
     record.unbounded_stack |= has_unbounded_stack(&module);
+    let needed = needed_version(&module, entry);
     for architecture in &job.architectures {
         let copy = module.duplicate();
-        // The stack's address can be asked for from PTX 7.3 on.
-        let ptx_version = ptx_version(*architecture).max(if record.unbounded_stack { 73 } else { 0 });
+        let ptx_version = ptx_version(*architecture).max(needed);
         let ptx = machine(*architecture, ptx_version)?.emit(&copy)?.replace(REWRITTEN, "");
         record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
     }
     Ok(())
+}
+
+/// Bytes of arguments that every PTX version allows, and that PTX 8.1 does.
+const PARAMETER_BYTES: [u64; 2] = [4352, 32764];
+
+/// Bytes of the entry's arguments, the hidden ones included.
+fn parameter_bytes(entry: &Entry) -> u64 {
+    let hidden = (0..HIDDEN_COUNT).map(|_| None);
+    let place = |end: u64, argument: Option<(u64, u32)>| {
+        let (size, align) = argument.unwrap_or((8, 8));
+        end.next_multiple_of(u64::from(align.max(1))) + size
+    };
+    flattened(&entry.params).into_iter().chain(hidden).fold(0, place)
+}
+
+/// The PTX version that the code needs, whatever the architecture.
+fn needed_version(module: &Module, entry: &Entry) -> u32 {
+    let asks_for_stack =
+        calls(module).any(|call| call.called().is_inline_asm() && call.called().asm_parts().0.contains("stacksave"));
+    if parameter_bytes(entry) > PARAMETER_BYTES[0] {
+        81
+    } else if asks_for_stack {
+        73
+    } else {
+        0
+    }
 }
 
 /// Has functions that may recurse look at the stack first: past its end the context would be lost.

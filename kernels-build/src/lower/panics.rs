@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::constants::{ConstBytes, address, bytes_at, integer_pointer};
 use super::names::{PANIC, demangle};
-use crate::bundle::{PanicSite, ValueFormat};
+use crate::bundle::{PanicSite, SiteValue, ValueFormat};
 use crate::llvm::{Builder, Context, FUNCTION, Module, Type, Value, kind, opcode};
 
 /// How many values a record holds.
@@ -18,7 +18,7 @@ const VALUES: usize = 4;
 pub(super) struct Panics<'c> {
     context: &'c Context,
     pub(super) sites: Vec<PanicSite>,
-    index: HashMap<(Vec<String>, Vec<u8>), u32>,
+    index: HashMap<(Vec<String>, Vec<[u32; 4]>), u32>,
     /// Functions that only pass a message on, and how often they were put off to be inlined into whoever has the message.
     put_off: HashMap<String, u32>,
 }
@@ -103,7 +103,7 @@ fn constant_message(what: &str) -> &str {
 #[derive(Default)]
 struct Message {
     pieces: Vec<String>,
-    formats: Vec<ValueFormat>,
+    formats: Vec<SiteValue>,
     values: Vec<Value>,
 }
 
@@ -117,15 +117,19 @@ impl Message {
     }
 
     fn value(&mut self, format: ValueFormat, value: Option<Value>) {
+        self.value_with(SiteValue::plain(format), value);
+    }
+
+    fn value_with(&mut self, how: SiteValue, value: Option<Value>) {
         if self.pieces.len() == self.formats.len() {
             self.pieces.push(String::new());
         }
         match value {
-            Some(value) if self.values.len() < VALUES && format != ValueFormat::Opaque => {
-                self.formats.push(format);
+            Some(value) if self.values.len() < VALUES && how.format != ValueFormat::Opaque => {
+                self.formats.push(how);
                 self.values.push(value);
             }
-            _ => self.formats.push(ValueFormat::Opaque),
+            _ => self.formats.push(SiteValue::plain(ValueFormat::Opaque)),
         }
     }
 }
@@ -315,7 +319,8 @@ impl<'c> Panics<'c> {
         if message.pieces.len() == message.formats.len() {
             message.pieces.push(String::new());
         }
-        let key = (message.pieces.clone(), message.formats.iter().map(|f| *f as u8).collect::<Vec<u8>>());
+        let words = message.formats.iter().map(|f| [f.format as u32, f.flags, f.width, f.precision]);
+        let key = (message.pieces.clone(), words.collect::<Vec<_>>());
         let sites = &mut self.sites;
         let site = *self.index.entry(key).or_insert_with(|| {
             sites.push(PanicSite { pieces: message.pieces.clone(), values: message.formats.clone() });
@@ -345,11 +350,14 @@ impl<'c> Panics<'c> {
         for part in Template::new(&bytes) {
             match part {
                 Part::Text(text) => message.text(&text),
-                Part::Value(index) => {
+                Part::Value(index, options) => {
                     let value = stored.get(&(16 * index as u64)).copied();
                     let formatter = stored.get(&(16 * index as u64 + 8)).and_then(|f| f.as_function());
                     match value {
-                        Some(value) => self.formatted(builder, value, formatter.map(|f| demangle(&f.name())), message),
+                        Some(value) => {
+                            let formatter = formatter.map(|f| demangle(&f.name()));
+                            self.formatted_with(builder, value, formatter, options, message);
+                        }
                         None => message.value(ValueFormat::Opaque, None),
                     }
                 }
@@ -359,6 +367,19 @@ impl<'c> Panics<'c> {
 
     /// Adds one value behind a pointer, formatted as the named function would.
     fn formatted(&self, builder: &Builder, pointer: Value, formatter: Option<String>, message: &mut Message) {
+        let plain = SiteValue::plain(ValueFormat::Opaque);
+        self.formatted_with(builder, pointer, formatter, plain, message);
+    }
+
+    /// The same, with a placeholder's options.
+    fn formatted_with(
+        &self,
+        builder: &Builder,
+        pointer: Value,
+        formatter: Option<String>,
+        options: SiteValue,
+        message: &mut Message,
+    ) {
         let Some((ty, trait_name)) = formatter.as_deref().and_then(split_formatter) else {
             return message.value(ValueFormat::Opaque, None);
         };
@@ -379,24 +400,31 @@ impl<'c> Panics<'c> {
         if ty == "()" {
             return message.text("()");
         }
-        let Some((load, format)) = self.plain(ty, trait_name) else {
+        let Some((load, format)) = self.plain(ty, trait_name, options.flags) else {
             return message.value(ValueFormat::Opaque, None);
         };
         let value = builder.load(load, pointer);
-        message.value(format, Some(widen(self.context, builder, value, format)));
+        let value = widen(self.context, builder, value, format);
+        message.value_with(SiteValue { format, ..options }, Some(value));
     }
 
     /// How a plain type is loaded and printed.
-    fn plain(&self, ty: &str, trait_name: &str) -> Option<(Type, ValueFormat)> {
-        let debug = match trait_name {
-            "Debug" => true,
-            "Display" => false,
-            "LowerHex" => {
-                let bits = integer_bits(ty)?;
-                return Some((self.context.int(bits), ValueFormat::LowerHex));
-            }
+    fn plain(&self, ty: &str, trait_name: &str, flags: u32) -> Option<(Type, ValueFormat)> {
+        let is_integer = integer_bits(ty).is_some();
+        let radix = match trait_name {
+            "LowerHex" => Some(ValueFormat::LowerHex),
+            "UpperHex" => Some(ValueFormat::UpperHex),
+            "Binary" => Some(ValueFormat::Binary),
+            "Octal" => Some(ValueFormat::Octal),
+            "Debug" if is_integer && flags & SiteValue::DEBUG_LOWER_HEX != 0 => Some(ValueFormat::LowerHex),
+            "Debug" if is_integer && flags & SiteValue::DEBUG_UPPER_HEX != 0 => Some(ValueFormat::UpperHex),
+            "Debug" | "Display" => None,
             _ => return None,
         };
+        if let Some(radix) = radix {
+            return Some((self.context.int(integer_bits(ty)?), radix));
+        }
+        let debug = trait_name == "Debug";
         Some(match ty {
             "f32" => (self.context.f32(), if debug { ValueFormat::F32Debug } else { ValueFormat::F32 }),
             "f64" => (self.context.f64(), if debug { ValueFormat::F64Debug } else { ValueFormat::F64 }),
@@ -499,7 +527,7 @@ fn collect_stores(address: Value, offset: u64, found: &mut HashMap<u64, Vec<Valu
 /// A part of `format_args!`'s template.
 enum Part {
     Text(String),
-    Value(usize),
+    Value(usize, SiteValue),
 }
 
 /// Walks the bytes that rustc compiles `format_args!` to: literal pieces with their length in front, placeholders with
@@ -534,14 +562,18 @@ impl Iterator for Template<'_> {
                 Some(Part::Text(String::from_utf8_lossy(self.take(usize::from(len))?).into_owned()))
             }
             _ => {
+                let mut options = SiteValue::plain(ValueFormat::Opaque);
                 if head & 1 != 0 {
-                    self.take(4)?;
+                    options.flags = u32::from_le_bytes(self.take(4)?.try_into().ok()?);
                 }
+                // Bits 4 and 5 say that width and precision are arguments: then they are not known here.
                 if head & 2 != 0 {
-                    self.take(2)?;
+                    let width = u16::from_le_bytes(self.take(2)?.try_into().ok()?);
+                    options.width = if head & 16 == 0 { u32::from(width) } else { 0 };
                 }
                 if head & 4 != 0 {
-                    self.take(2)?;
+                    let precision = u16::from_le_bytes(self.take(2)?.try_into().ok()?);
+                    options.precision = if head & 32 == 0 { u32::from(precision) } else { SiteValue::NO_PRECISION };
                 }
                 let index = if head & 8 != 0 {
                     usize::from(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
@@ -549,7 +581,7 @@ impl Iterator for Template<'_> {
                     self.next
                 };
                 self.next = index + 1;
-                Some(Part::Value(index))
+                Some(Part::Value(index, options))
             }
         }
     }
