@@ -53,7 +53,9 @@ pub extern "C" fn __warpsmith_check_stack() {
         (__warpsmith_hidden(3), __warpsmith_hidden(2))
     };
     if now < end.wrapping_add(STACK_RESERVE) {
-        panic!("stack overflow: a thread has {bytes} bytes, and `Device::set_stack_bytes` gives more");
+        panic!(
+            "the call stack is at its end: a thread has {bytes} bytes of it, and `Device::set_stack_bytes` gives more"
+        );
     }
 }
 

@@ -79,11 +79,10 @@ pub(super) fn finish(
     }
     let context = Context::new();
     let module = context.parse(bitcode, &entry.symbol)?;
-    let mut keep = HashSet::from([entry.symbol.clone()]);
-    if has_unbounded_stack(&module) {
-        keep.insert(CHECK_STACK.to_owned());
+    link::keep_only(&module, &HashSet::from([entry.symbol.clone(), CHECK_STACK.to_owned()]))?;
+    if !has_unbounded_stack(&module) {
+        link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
     }
-    link::keep_only(&module, &keep)?;
     let key = cache_key(&module, entry, job);
     if let Some(record) = cached(job, &key, entry) {
         return Ok(Finished { record, warnings: Vec::new() });
@@ -139,8 +138,8 @@ fn variant(
     if !unsupported.is_empty() {
         return Err(Failure::Unsupported(unsupported));
     }
+    check_stack(&context, &module, &entry.ptx_name())?;
     sites.number(&context, &module)?;
-    check_stack(&context, &module, &entry.ptx_name());
     // After O3 the address spaces are inferred, which lets shared and global accesses be widened.
     module.run(
         "always-inline,function(infer-address-spaces,infer-alignment,load-store-vectorizer,simplifycfg),globaldce",
@@ -190,11 +189,11 @@ fn needed_version(module: &Module, entry: &Entry) -> u32 {
 }
 
 /// Has functions that may recurse look at the stack first: past its end the context would be lost.
-fn check_stack(context: &Context, module: &Module, outer: &str) {
-    let Some(check) = module.function(CHECK_STACK) else { return };
+fn check_stack(context: &Context, module: &Module, outer: &str) -> Result<(), String> {
+    let Some(check) = module.function(CHECK_STACK) else { return Ok(()) };
     check.set_linkage(linkage::INTERNAL);
     if !has_unbounded_stack(module) {
-        return;
+        return module.run("globaldce", None);
     }
     // Its calls stand at no line, so what is inlined from it must not claim one.
     check.forget_lines();
@@ -210,6 +209,7 @@ fn check_stack(context: &Context, module: &Module, outer: &str) {
         builder.before(first.unwrap_or_else(|| function.blocks()[0].first()));
         builder.call_function(check, &[]);
     }
+    Ok(())
 }
 
 /// The calls that ask for one of the launch's hidden arguments.
