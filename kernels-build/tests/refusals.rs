@@ -98,6 +98,15 @@ fn more_parameters_than_a_gpu_takes() {
 }
 
 #[test]
+fn more_shared_memory_than_a_gpu_takes() {
+    let project = project("much-shared");
+    let body =
+        "{ let p = warpsmith_device::shared!([u32; 13000]).cast::<u32>(); unsafe { *p = x; *p.add(12999) = x; *p } }";
+    let message = refused(&project, "", body);
+    assert_names(&message, &["much_shared::offender", "52000 bytes of shared memory", "49152", "dynamic_shared"]);
+}
+
+#[test]
 fn two_types_of_one_name() {
     let project = project("one-name");
     // Two local types print alike, and so would the two instances of one kernel that are generic over them.

@@ -10,7 +10,7 @@
 //! fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
 //!     let i = global_idx();
 //!     if let Some(y) = y.get_mut(&i) {
-//!         *y = a * x[i.get()] + *y;
+//!         *y += a * x[i.get()];
 //!     }
 //! }
 //!
@@ -58,7 +58,7 @@ pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
 
 pub use cudarc;
-pub use warpsmith_build::bundle::{Image, KernelRecord};
+pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::{
     AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane, RunIdx,

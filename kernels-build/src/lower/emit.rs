@@ -151,6 +151,14 @@ fn variant(
     dump(&module, &format!("{}{}", entry.ptx_name(), if along_x { "_x" } else { "" }), "optimised");
     module.verify()?;
     record.shared_bytes = record.shared_bytes.max(shared_bytes(&module));
+    if record.shared_bytes > SHARED_BYTES {
+        return Err(Failure::Unsupported(vec![format!(
+            "kernel `{}` has {} bytes of shared memory in `shared!`; a GPU takes {SHARED_BYTES} of that kind at most: use \
+             `dynamic_shared` for what is larger, with `LaunchConfig::with_shared_bytes`",
+            entry.title(),
+            record.shared_bytes
+        )]));
+    }
     record.unbounded_stack |= has_unbounded_stack(&module);
     let needed = needed_version(&module, entry);
     for architecture in &job.architectures {
@@ -161,6 +169,9 @@ fn variant(
     }
     Ok(())
 }
+
+/// Bytes of static shared memory that PTX allows.
+const SHARED_BYTES: u64 = 48 << 10;
 
 /// Bytes of arguments that every PTX version allows, and that PTX 8.1 does.
 const PARAMETER_BYTES: [u64; 2] = [4352, 32764];
