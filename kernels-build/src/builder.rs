@@ -278,16 +278,14 @@ impl Lowering<'_> {
         let job = self.job(title.clone(), bitcode);
         let name = title.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
         let key = self.key(&job);
-        if let Some((bundle, warnings)) = self.store.get(&name, key) {
-            warnings.iter().for_each(|warning| tell("warning", warning));
+        if let Some(bundle) = self.store.get(&name, key) {
             return Ok(bundle);
         }
         eprintln!("warpsmith: lowering {title}");
         match lower::lower(&job) {
-            Ok(lowered) => {
-                lowered.warnings.iter().for_each(|warning| tell("warning", warning));
-                let bundle = Bundle { kernels: lowered.kernels, ..empty };
-                self.store.put(&name, key, &bundle, &lowered.warnings);
+            Ok(kernels) => {
+                let bundle = Bundle { kernels, ..empty };
+                self.store.put(&name, key, &bundle);
                 Ok(bundle)
             }
             Err(source) => {

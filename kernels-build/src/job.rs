@@ -1,8 +1,6 @@
-//! What the lowering is asked to do, and what it gives back.
+//! What the lowering is asked to do, and why it refuses.
 
 use std::path::PathBuf;
-
-use crate::bundle::KernelRecord;
 
 /// One target's bitcode to be lowered: complete, printable, and carried by every error about it.
 #[derive(Clone, Debug)]
@@ -23,15 +21,6 @@ pub struct LowerJob {
     pub libdevice: Option<PathBuf>,
     /// Folder of PTX already made, keyed by a hash of the kernel's bitcode and of this job's options.
     pub cache: Option<PathBuf>,
-}
-
-/// What lowering a target gave.
-#[derive(Clone, Debug, Default)]
-pub struct Lowered {
-    /// The target's kernels.
-    pub kernels: Vec<KernelRecord>,
-    /// What the user should know though nothing failed.
-    pub warnings: Vec<String>,
 }
 
 /// Why a target was not lowered.

@@ -27,7 +27,7 @@ use self::entries::Entry;
 use self::names::TRIPLE;
 use self::validate::Doubt;
 use crate::bundle::{KernelRecord, PanicSite};
-use crate::job::{LowerError, LowerJob, Lowered};
+use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, Machine, Module};
 
 /// What every step may look at.
@@ -47,7 +47,7 @@ impl Pipeline<'_> {
 /// # Errors
 /// [`LowerError`]: a file or the LLVM library that cannot be read, kernels that reach what a GPU cannot run, kernels
 /// that cannot be told apart, or a fault of this crate.
-pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
+pub fn lower(job: &LowerJob) -> Result<Vec<KernelRecord>, LowerError> {
     llvm::load(&job.llvm).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
     llvm::set_context_of_errors(&job.target);
     let lowest = job.architectures.iter().copied().min().unwrap_or(75);
@@ -61,16 +61,14 @@ pub fn lower(job: &LowerJob) -> Result<Lowered, LowerError> {
     module.set_target(TRIPLE, &pipeline.machine);
     let entries = entries::find(&context, &module, &pipeline)?;
     if entries.is_empty() {
-        return Ok(Lowered::default());
+        return Ok(Vec::new());
     }
     link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
     let doubts = validate::check(&context, &module, &entries)?;
-    let mut warnings = Vec::new();
     retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
     dump(&module, &job.target, "linked");
-    let kernels = lower_each(&module, &entries, &sites, &doubts, &pipeline, &mut warnings)?;
-    Ok(Lowered { kernels, warnings })
+    lower_each(&module, &entries, &sites, &doubts, &pipeline)
 }
 
 /// Links what the kernels reach, replacing panics, assembly and maths as they come in, until nothing is missing.
@@ -129,11 +127,10 @@ fn lower_each(
     sites: &[PanicSite],
     doubts: &[Vec<Doubt>],
     pipeline: &Pipeline<'_>,
-    warnings: &mut Vec<String>,
 ) -> Result<Vec<KernelRecord>, LowerError> {
     let bitcode = module.to_bitcode();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<emit::Finished, emit::Failure>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, Result<KernelRecord, emit::Failure>)>> = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(entries.len());
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -157,10 +154,7 @@ fn lower_each(
     let mut unsupported = Vec::new();
     for (index, finished) in done {
         match finished {
-            Ok(finished) => {
-                warnings.extend(finished.warnings);
-                kernels.push(finished.record);
-            }
+            Ok(record) => kernels.push(record),
             Err(emit::Failure::Unsupported(reasons)) => unsupported.extend(reasons),
             Err(emit::Failure::Internal(reason)) => {
                 problems.push(format!("kernel `{}`: {reason}", entries[index].title()))

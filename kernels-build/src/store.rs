@@ -54,23 +54,20 @@ impl Store {
         Some(hash)
     }
 
-    /// The bundle of a name and its warnings, when it was made from the same key.
-    pub(crate) fn get(&self, name: &str, key: u64) -> Option<(Bundle, Vec<String>)> {
+    /// The bundle of a name, when it was made from the same key.
+    pub(crate) fn get(&self, name: &str, key: u64) -> Option<Bundle> {
         let bytes = std::fs::read(self.folder.join(format!("{name}.bundle"))).ok()?;
         let (stored, bytes) = bytes.split_first_chunk()?;
         if u64::from_le_bytes(*stored) != key {
             return None;
         }
-        let warnings = std::fs::read_to_string(self.folder.join(format!("{name}.warnings"))).unwrap_or_default();
-        let warnings = warnings.split('\0').filter(|text| !text.is_empty()).map(str::to_owned).collect();
-        Some((Bundle::decode(bytes).ok()?, warnings))
+        Bundle::decode(bytes).ok()
     }
 
     /// Keeps a bundle; a folder that cannot be written only costs time.
-    pub(crate) fn put(&self, name: &str, key: u64, bundle: &Bundle, warnings: &[String]) {
+    pub(crate) fn put(&self, name: &str, key: u64, bundle: &Bundle) {
         let mut bytes = key.to_le_bytes().to_vec();
         bytes.extend(bundle.encode());
-        self.write(&format!("{name}.warnings"), warnings.join("\0").as_bytes());
         self.write(&format!("{name}.bundle"), &bytes);
     }
 
@@ -112,15 +109,14 @@ mod tests {
         std::fs::write(&input, "one").expect("written");
         let key = store.key(&[&input], [90]);
         let bundle = Bundle { target: "bin a".into(), ..Bundle::default() };
-        let warnings = vec!["a\nb".to_owned(), "c".to_owned()];
-        store.put("bin-a", key, &bundle, &warnings);
+        store.put("bin-a", key, &bundle);
         store.close();
         let mut store = Store::open(folder.clone());
         assert_eq!(store.hashes.len(), 1);
         assert_eq!(store.key(&[&input], [90]), key);
         assert!(!store.is_changed, "the file was not read again");
         assert_ne!(store.key(&[&input], [80]), key);
-        assert_eq!(store.get("bin-a", key), Some((bundle, warnings)));
+        assert_eq!(store.get("bin-a", key), Some(bundle));
         assert_eq!(store.get("bin-a", key + 1), None);
         std::fs::write(&input, "another").expect("written");
         assert_ne!(store.key(&[&input], [90]), key);

@@ -245,7 +245,6 @@ impl Value {
 
     /// An integer constant of at most 64 bits.
     pub(crate) fn as_int(self) -> Option<u64> {
-        // 13 is LLVMConstantIntValueKind... asked by type and constness instead, which does not depend on the number.
         if !self.is_constant() || self.ty().kind() != kind::INTEGER || self.ty().int_bits() > 64 {
             return None;
         }

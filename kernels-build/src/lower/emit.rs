@@ -19,12 +19,6 @@ const PTX_KERNEL: u32 = 71;
 /// Above so many panic sites the record is written by a function that is called, not inlined.
 const INLINED_SITES: usize = 48;
 
-/// A lowered kernel.
-pub(super) struct Finished {
-    pub(super) record: KernelRecord,
-    pub(super) warnings: Vec<String>,
-}
-
 /// The PTX version that an architecture asks for at least: older drivers read older versions only.
 pub(super) fn ptx_version(architecture: u32) -> u32 {
     match architecture {
@@ -68,7 +62,7 @@ pub(super) fn finish(
     sites: &[PanicSite],
     doubts: &[Doubt],
     job: &LowerJob,
-) -> Result<Finished, Failure> {
+) -> Result<KernelRecord, Failure> {
     let bytes = parameter_bytes(entry);
     if bytes > PARAMETER_BYTES[1] {
         return Err(Failure::Unsupported(vec![format!(
@@ -85,7 +79,7 @@ pub(super) fn finish(
     }
     let key = cache_key(&module, entry, job);
     if let Some(record) = cached(job, &key, entry) {
-        return Ok(Finished { record, warnings: Vec::new() });
+        return Ok(record);
     }
     let mut record = describe(&module, entry);
     if entry.options.unchecked != 0 {
@@ -104,7 +98,7 @@ pub(super) fn finish(
     record.sites = sites.of_kernel;
     record.images.sort_by_key(|image| (image.architecture, image.along_x));
     store(job, &key, &record);
-    Ok(Finished { record, warnings: Vec::new() })
+    Ok(record)
 }
 
 /// Optimises the kernel for any launch or for those along x, and adds its PTX to the record.

@@ -34,7 +34,7 @@ pub(super) const FREE: &str = "__warpsmith_dealloc";
 pub(super) const REALLOCATE: &str = "__warpsmith_realloc";
 /// Compares memory: `(ptr, ptr, len) -> i32`.
 pub(super) const COMPARE: &str = "__warpsmith_memcmp";
-/// Copies memory that may overlap, copies, fills; and measures a C string.
+/// Copies memory that may overlap: `(ptr, ptr, len) -> ptr`.
 pub(super) const MOVE: &str = "__warpsmith_memmove";
 /// Fills memory: `(ptr, byte, len) -> ptr`.
 pub(super) const FILL: &str = "__warpsmith_memset";
