@@ -12,6 +12,7 @@ pub mod abi;
 #[doc(hidden)]
 pub mod asm;
 pub mod atomic;
+pub mod bits;
 pub mod block;
 pub mod fence;
 #[cfg_attr(
@@ -27,6 +28,7 @@ pub mod view;
 pub mod warp;
 
 pub use atomic::{AtomicF32, AtomicF64};
+pub use bits::AnyBits;
 pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
 pub use fence::{threadfence, threadfence_block, threadfence_system};
 pub use index::{

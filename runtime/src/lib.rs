@@ -61,14 +61,14 @@ pub use cudarc;
 pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::{
-    AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane, RunIdx,
-    Runs, Volume, WARP_SIZE, WarpValue, activemask, all, any, ballot, block_dim, block_idx, dynamic_shared,
+    AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
+    RunIdx, Runs, Volume, WARP_SIZE, WarpValue, activemask, all, any, ballot, block_dim, block_idx, dynamic_shared,
     dynamic_shared_bytes, global_idx, global_idx_2d, global_idx_3d, grid_dim, grid_stride, lane_id, match_all,
     match_any, run_idx, run_stride, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within,
     shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, sync_warp,
     thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
-pub use warpsmith_device::{atomic, block, fence, index, ptx, shared, view, warp};
+pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shared, view, warp};
 pub use warpsmith_macro::{KernelValue, kernel};
 
 /// What the code that `#[kernel]` writes is made of; not for other code, and without promises between versions.

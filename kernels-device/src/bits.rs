@@ -1,0 +1,30 @@
+//! Types of which every bit pattern is a value.
+
+use crate::abi::KernelValue;
+
+/// Plain data without padding, of which every bit pattern is a value.
+///
+/// Whatever bytes arrive are then a valid value: another lane's in a shuffle, another thread's in shared memory. So are
+/// integers, floats, `half`'s floats, and arrays of them; `bool`, `char`, `Option` and most enums are not.
+///
+/// # Safety
+/// Every one of the type's bytes belongs to a value, so it has no padding, and every pattern of all its bits is a valid
+/// value that upholds what the type promises.
+#[diagnostic::on_unimplemented(
+    message = "not every bit pattern is a value of `{Self}`",
+    label = "some bit patterns are no value of this type, or it is not known that all are",
+    note = "integers, `f32`, `f64`, `f16`, `bf16` and arrays of them take any bits; `bool`, `char`, `Option`, tuples and \
+            enums do not"
+)]
+pub unsafe trait AnyBits: KernelValue {}
+
+macro_rules! any_bits {
+    ($($scalar:ty),*) => {$(
+        // SAFETY: a number takes any bits, and has no padding.
+        unsafe impl AnyBits for $scalar {}
+    )*};
+}
+any_bits!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, half::f16, half::bf16);
+
+// SAFETY: an array has no bytes but those of its elements.
+unsafe impl<T: AnyBits, const N: usize> AnyBits for [T; N] {}
