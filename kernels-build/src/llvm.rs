@@ -12,7 +12,7 @@ mod value;
 
 pub(crate) use api::{load, set_context_of_errors, version};
 pub(crate) use builder::Builder;
-pub(crate) use context::{Attribute, Context};
+pub(crate) use context::{Attribute, Context, Metadata};
 pub(crate) use module::{Machine, Module};
 pub(crate) use types::Type;
 pub(crate) use value::{Block, Value};

@@ -11,6 +11,7 @@ mod emit;
 mod entries;
 mod leftovers;
 mod link;
+mod loops;
 mod math;
 mod names;
 mod panics;
@@ -93,6 +94,7 @@ fn gather(
         module
             .run("always-inline,function(lower-invoke,simplifycfg<no-switch-to-lookup>,sroa,instsimplify)", None)
             .map_err(internal)?;
+        loops::annotate(context, module);
         let waiting = panics.replace(module);
         asm::rewrite(context, module);
         leftovers::replace(context, module);

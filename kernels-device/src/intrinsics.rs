@@ -2,6 +2,8 @@
 //!
 //! Whatever several threads do together stays volatile (no `pure`, no `nomem`), so that no pass copies or moves it.
 
+pub(crate) mod shape;
+
 use crate::index::Dim3;
 use crate::ptx;
 use crate::shared::SharedSite;

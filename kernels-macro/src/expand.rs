@@ -15,6 +15,7 @@ use self::generics::LaunchGenerics;
 use self::options::options;
 use self::param::LaunchParam;
 use crate::check::{self, Problems};
+use crate::loops;
 use crate::parse::KernelFn;
 
 /// Parameters beyond which `launch` has more arguments than clippy likes.
@@ -23,6 +24,8 @@ const MANY: usize = 5;
 /// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
 pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
+    let mut in_loops = Vec::new();
+    let item = loops::mark(item, &mut in_loops);
     let launcher = KernelFn::parse(options, item.clone(), &mut problems).map(|kernel| {
         check::kernel(&kernel, &mut problems);
         if check::is_marked_twice(&kernel) {
@@ -35,6 +38,8 @@ pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     });
     let errors = problems.into_compile_errors();
+    let in_loops = in_loops.into_iter().map(syn::Error::into_compile_error);
+    let errors = quote!(#errors #(#in_loops)*);
     quote!(#item #launcher #errors)
 }
 

@@ -3,6 +3,7 @@
 mod check;
 mod derive;
 mod expand;
+mod loops;
 mod parse;
 
 #[cfg(test)]
@@ -41,6 +42,15 @@ use proc_macro::TokenStream;
 /// | `fast_math` | float maths may be reassociated and approximated |
 /// | `unchecked` | index checks are removed; only for an `unsafe fn` |
 ///
+/// # Loops
+/// A loop in the kernel may carry a hint, on a statement of its own; functions outside carry them under [`macro@loops`]:
+///
+/// | attribute | meaning |
+/// | --- | --- |
+/// | `#[unroll]` | as many copies of the body as the loop has steps, where the compiler can count them; else it stays a loop |
+/// | `#[unroll(N)]` | `N` copies a turn, `N` a constant of type `u32`; what is left over gets a loop of its own |
+/// | `#[no_unroll]` | one copy, and `ptxas` is asked to keep to it (PTX: `.pragma "nounroll"`) |
+///
 /// # Another name for the crate
 /// What this writes names the crate `::warpsmith`. Where `Cargo.toml` gives it another name, `ws` for example, the crate's
 /// root says `extern crate ws as warpsmith;`.
@@ -70,6 +80,38 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::kernel(options.into(), item.into()).into()
+}
+
+/// Lets loops of a function, an `impl` or a module outside of kernels carry `#[unroll]`, `#[unroll(N)]` and `#[no_unroll]`.
+///
+/// They mean what they mean in a [`macro@kernel`], once a kernel calls the function; the CPU executor takes no notice of them.
+/// The function cannot be `const`.
+///
+/// A loop whose number of steps only the launch knows can be unrolled by `N`, not in full. With a barrier or another
+/// operation of several threads in its body, it stays as it is unless the number of steps is a known multiple of `N`.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// /// The dot product of two rows, four steps at a time.
+/// #[loops]
+/// fn dot(a: &[f32], b: &[f32]) -> f32 {
+///     let mut sum = 0.0;
+///     #[unroll(4)]
+///     for (a, b) in a.iter().zip(b) {
+///         sum += a * b;
+///     }
+///     sum
+/// }
+///
+/// assert_eq!(dot(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 32.0);
+/// ```
+/// # Source
+/// CUDA C++ Programming Guide, "#pragma unroll"; PTX ISA, "Pragma Strings: \"nounroll\"".
+#[proc_macro_attribute]
+pub fn loops(options: TokenStream, item: TokenStream) -> TokenStream {
+    loops::loops(options.into(), item.into()).into()
 }
 
 /// Lets a `Copy` struct or enum cross to the device by value and live in device memory.

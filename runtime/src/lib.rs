@@ -68,13 +68,14 @@ pub use warpsmith_device::{
     shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, sync_warp,
     thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
-pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shared, view, warp};
-pub use warpsmith_macro::{KernelValue, kernel};
+pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shape, shared, view, warp};
+pub use warpsmith_macro::{KernelValue, kernel, loops};
 
 /// What the code that `#[kernel]` writes is made of; not for other code, and without promises between versions.
 #[doc(hidden)]
 pub mod __private {
     pub use warpsmith_device::abi::*;
+    pub use warpsmith_device::shape;
 
     pub use crate::launch::Launch;
 }

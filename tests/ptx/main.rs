@@ -4,3 +4,4 @@ mod barriers;
 mod dump;
 mod memory;
 mod options;
+mod shape;

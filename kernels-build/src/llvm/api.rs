@@ -118,6 +118,22 @@ api! {
     LLVMGetNextInstruction(Raw) -> Raw;
     LLVMGetInstructionParent(Raw) -> Raw;
     LLVMGetBasicBlockParent(Raw) -> Raw;
+    LLVMGetBasicBlockTerminator(Raw) -> Raw;
+    LLVMGetNumSuccessors(Raw) -> c_uint;
+    LLVMGetSuccessor(Raw, c_uint) -> Raw;
+    LLVMSetSuccessor(Raw, c_uint, Raw);
+    LLVMIsAPHINode(Raw) -> Raw;
+    LLVMCountIncoming(Raw) -> c_uint;
+    LLVMGetIncomingValue(Raw, c_uint) -> Raw;
+    LLVMGetIncomingBlock(Raw, c_uint) -> Raw;
+    LLVMGetMDKindIDInContext(Raw, *const c_char, c_uint) -> c_uint;
+    LLVMSetMetadata(Raw, c_uint, Raw);
+    LLVMMDStringInContext2(Raw, *const c_char, usize) -> Raw;
+    LLVMMDNodeInContext2(Raw, *const Raw, usize) -> Raw;
+    LLVMTemporaryMDNode(Raw, *const Raw, usize) -> Raw;
+    LLVMMetadataReplaceAllUsesWith(Raw, Raw);
+    LLVMMetadataAsValue(Raw, Raw) -> Raw;
+    LLVMValueAsMetadata(Raw) -> Raw;
     LLVMGetInstructionOpcode(Raw) -> c_int;
     LLVMInstructionEraseFromParent(Raw);
     LLVMGetCalledValue(Raw) -> Raw;
@@ -188,6 +204,9 @@ api! {
     LLVMBuildRet(Raw, Raw) -> Raw;
     LLVMBuildRetVoid(Raw) -> Raw;
     LLVMBuildUnreachable(Raw) -> Raw;
+    LLVMBuildBr(Raw, Raw) -> Raw;
+    LLVMBuildPhi(Raw, Raw, *const c_char) -> Raw;
+    LLVMAddIncoming(Raw, *const Raw, *const Raw, c_uint);
     LLVMBuildLoad2(Raw, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildStore(Raw, Raw, Raw) -> Raw;
     LLVMBuildBinOp(Raw, c_int, Raw, Raw, *const c_char) -> Raw;
@@ -269,13 +288,14 @@ pub(crate) fn load(path: &Path) -> Result<(), String> {
         let api = Api::load(&library).map_err(|error| with_causes(&error))?;
         std::mem::forget(library);
         // `slsr` miscompiles in LLVM 22.1 (a stable quicksort of 43 u64 panics inside core). The unroll threshold is
-        // what lets inner loops of constant length unroll in full, as nvcc does.
+        // what lets inner loops of constant length unroll in full, as nvcc does; loops that ask for it have another.
         let more = std::env::var("WARPSMITH_LLVM_ARGS").unwrap_or_default();
-        let options: Vec<CString> = ["warpsmith", "-opt-disable=slsr", "-unroll-threshold=4000"]
-            .into_iter()
-            .chain(more.split_whitespace())
-            .map(c)
-            .collect();
+        let options: Vec<CString> =
+            ["warpsmith", "-opt-disable=slsr", "-unroll-threshold=4000", "-pragma-unroll-threshold=262144"]
+                .into_iter()
+                .chain(more.split_whitespace())
+                .map(c)
+                .collect();
         let pointers: Vec<*const c_char> = options.iter().map(|text| text.as_ptr()).collect();
         // SAFETY: plain registration calls, made once, before any context exists.
         unsafe {

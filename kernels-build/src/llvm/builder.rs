@@ -62,6 +62,22 @@ impl Builder {
         unsafe { (api().LLVMBuildUnreachable)(self.0) };
     }
 
+    pub(crate) fn branch(&self, to: Block) -> Value {
+        // SAFETY: the builder stands at the end of a block of the same function.
+        Value(unsafe { (api().LLVMBuildBr)(self.0, to.0) })
+    }
+
+    /// A value by the block that control came from.
+    pub(crate) fn phi(&self, ty: Type, incoming: &[(Value, Block)]) -> Value {
+        let (values, blocks): (Vec<Raw>, Vec<Raw>) = incoming.iter().map(|(value, block)| (value.0, block.0)).unzip();
+        // SAFETY: the builder stands among a block's first instructions; both lists have one length.
+        unsafe {
+            let phi = (api().LLVMBuildPhi)(self.0, ty.0, NO_NAME);
+            (api().LLVMAddIncoming)(phi, values.as_ptr(), blocks.as_ptr(), values.len() as c_uint);
+            Value(phi)
+        }
+    }
+
     pub(crate) fn load(&self, ty: Type, pointer: Value) -> Value {
         // SAFETY: a pointer and a sized type.
         Value(unsafe { (api().LLVMBuildLoad2)(self.0, ty.0, pointer.0, NO_NAME) })

@@ -101,6 +101,25 @@ impl Context {
             )
         })
     }
+
+    /// A node that stands for one loop and carries one hint: a name, and a number where the hint has one.
+    pub(crate) fn loop_node(&self, hint: &str, number: Option<u32>) -> Metadata {
+        // SAFETY: a live context; lengths belong to their pointers. The first operand stands in for the node itself, which
+        // is how LLVM tells one loop's node from another's, and is replaced by it before anyone looks.
+        unsafe {
+            let text = (api().LLVMMDStringInContext2)(self.0, hint.as_ptr().cast(), hint.len());
+            let mut parts = vec![text];
+            if let Some(number) = number {
+                parts.push((api().LLVMValueAsMetadata)(self.int(32).int_value(u64::from(number)).0));
+            }
+            let hint = (api().LLVMMDNodeInContext2)(self.0, parts.as_ptr(), parts.len());
+            let stand_in = (api().LLVMTemporaryMDNode)(self.0, std::ptr::null(), 0);
+            let operands = [stand_in, hint];
+            let node = (api().LLVMMDNodeInContext2)(self.0, operands.as_ptr(), operands.len());
+            (api().LLVMMetadataReplaceAllUsesWith)(stand_in, node);
+            Metadata(node)
+        }
+    }
 }
 
 impl Drop for Context {
@@ -131,6 +150,10 @@ pub(super) fn attribute_kind(name: &str) -> c_uint {
     assert_ne!(kind, 0, "LLVM knows the attribute {name}");
     kind
 }
+
+/// A node of metadata.
+#[derive(Clone, Copy)]
+pub(crate) struct Metadata(pub(super) Raw);
 
 /// An attribute of a function, parameter or call.
 #[derive(Clone, Copy)]

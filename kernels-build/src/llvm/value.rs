@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use super::api::{Raw, api, bytes_of, c, take_message};
 use super::context::attribute_kind;
-use super::{Attribute, Context, Type, kind};
+use super::{Attribute, Context, Metadata, Type, kind};
 
 /// A basic block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +29,27 @@ impl Block {
     pub(crate) fn first(self) -> Value {
         // SAFETY: a live block with at least its terminator.
         Value(unsafe { (api().LLVMGetFirstInstruction)(self.0) })
+    }
+
+    pub(crate) fn terminator(self) -> Value {
+        // SAFETY: a live block that is complete.
+        Value(unsafe { (api().LLVMGetBasicBlockTerminator)(self.0) })
+    }
+
+    /// Where the block may go on to.
+    pub(crate) fn successors(self) -> Vec<Self> {
+        let end = self.terminator();
+        // SAFETY: a terminator; the index is below the count.
+        unsafe { (0..(api().LLVMGetNumSuccessors)(end.0)).map(|i| Self((api().LLVMGetSuccessor)(end.0, i))).collect() }
+    }
+
+    /// Sends the block to `new` where it went to `old`.
+    pub(crate) fn redirect(self, old: Self, new: Self) {
+        let end = self.terminator();
+        for (index, _) in self.successors().iter().enumerate().filter(|(_, to)| **to == old) {
+            // SAFETY: a terminator; the index is below the count.
+            unsafe { (api().LLVMSetSuccessor)(end.0, index as c_uint, new.0) };
+        }
     }
 
     pub(crate) fn parent(self) -> Value {
@@ -384,6 +405,29 @@ impl Value {
             return None;
         }
         Some((String::from_utf8_lossy(bytes_of(pointer, len as usize)).into_owned(), line))
+    }
+
+    /// The values of a phi and the blocks that they come from; nothing for other instructions.
+    pub(crate) fn incoming(self) -> Option<Vec<(Self, Block)>> {
+        // SAFETY: a live instruction; the index is below the count.
+        unsafe {
+            if (api().LLVMIsAPHINode)(self.0).is_null() {
+                return None;
+            }
+            let pair =
+                |i| (Self((api().LLVMGetIncomingValue)(self.0, i)), Block((api().LLVMGetIncomingBlock)(self.0, i)));
+            Some((0..(api().LLVMCountIncoming)(self.0)).map(pair).collect())
+        }
+    }
+
+    /// Puts a loop's node on one of the branches that close it.
+    pub(crate) fn set_loop(self, context: &Context, node: Metadata) {
+        let kind = "llvm.loop";
+        // SAFETY: a live terminator and a node of its context; the length belongs to the pointer.
+        unsafe {
+            let kind = (api().LLVMGetMDKindIDInContext)(context.0, kind.as_ptr().cast(), kind.len() as c_uint);
+            (api().LLVMSetMetadata)(self.0, kind, (api().LLVMMetadataAsValue)(context.0, node.0));
+        }
     }
 
     pub(crate) fn fast_math_flags(self) -> Option<u32> {

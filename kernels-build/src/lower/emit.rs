@@ -9,7 +9,7 @@ use super::names::{
     ALLOCATE, ALLOCATE_ZEROED, ALONG_X, CHECK_STACK, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, dump, link, statics, validate, workarounds};
+use super::{aggregates, dump, link, loops, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
@@ -128,6 +128,7 @@ fn variant(
         panic.add_attribute(FUNCTION, context.enum_attribute("cold", 0));
     }
     module.run("default<O3>", Some(&lowest))?;
+    loops::release(&module);
     let unsupported = validate::remaining(&module, doubts);
     if !unsupported.is_empty() {
         return Err(Failure::Unsupported(unsupported));

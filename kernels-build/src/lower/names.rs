@@ -24,6 +24,10 @@ pub(super) const STACK_END: u64 = 3;
 pub(super) const ALONG_X: u64 = 4;
 /// Panics when the stack is about to end; called at the start of functions that may recurse.
 pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
+/// Stands before a loop with a hint, and names it: `() -> u32`.
+pub(super) const LOOP_BEFORE: &str = "__warpsmith_loop_before";
+/// Stands in the loop's body: `(name, count)`, where 0 copies are as many as the loop has steps.
+pub(super) const LOOP_UNROLL: &str = "__warpsmith_loop_unroll";
 /// Allocates device memory: `(size, align) -> ptr`.
 pub(super) const ALLOCATE: &str = "__warpsmith_alloc";
 /// Allocates zeroed device memory: `(size, align) -> ptr`.
