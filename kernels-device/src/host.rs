@@ -26,8 +26,11 @@ pub trait Block {
     fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes;
 
     /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this
-    /// lane's result.
-    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64;
+    /// lane's result, or `None` for a shuffle from a lane that was not among them.
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Option<u128>;
+
+    /// As [`Self::warp`], for an operation of this name that needs the values of all the lanes.
+    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Gathered;
 
     /// The lanes of this warp that are at this place together; it holds at least the calling lane.
     fn activemask(&self, thread: u32, place: Place) -> u32;
@@ -46,6 +49,15 @@ pub struct BarrierVotes {
     pub count: u32,
     /// Threads at the barrier.
     pub total: u32,
+}
+
+/// The values that the lanes of a warp brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathered {
+    /// The lanes that met.
+    pub members: u32,
+    /// The value of each; 0 for lanes that are none.
+    pub values: [u128; WARP_SIZE as usize],
 }
 
 /// What the lanes of a warp do with their values.
@@ -68,6 +80,8 @@ pub enum WarpOperation {
     MatchAll,
     /// The lanes only meet.
     Sync,
+    /// Each lane receives all values, for an operation of this name.
+    Gather(&'static str),
 }
 
 impl WarpOperation {
@@ -83,27 +97,30 @@ impl WarpOperation {
             Self::MatchAny => "match_any",
             Self::MatchAll => "match_all",
             Self::Sync => "sync_warp",
+            Self::Gather(name) => name,
         }
     }
 
-    /// The result for `lane`, when the lanes of `members` brought `values`.
-    ///
-    /// A shuffle from a lane that is not among the members gives the lane's own value; PTX leaves it undefined.
+    /// The result for `lane`, when the lanes of `members` brought `values`; `None` for a shuffle from a lane that is not
+    /// among them, of which PTX says nothing. What a gathering gives is not made here.
     #[must_use]
-    pub fn result(self, lane: u32, members: u32, values: &[u64; WARP_SIZE as usize]) -> u64 {
+    pub fn result(self, lane: u32, members: u32, values: &[u128; WARP_SIZE as usize]) -> Option<u128> {
         let own = values[lane as usize];
         let equal =
-            |expected: u64| lanes(members).filter(|&l| values[l as usize] == expected).fold(0, |m, l| m | 1 << l);
-        match self {
+            |expected: u128| lanes(members).filter(|&l| values[l as usize] == expected).fold(0, |m, l| m | 1 << l);
+        Some(match self {
             Self::Shuffle { mode, operand, width } => {
                 let source = mode.source(lane, operand, width);
-                if members & (1 << source) == 0 { own } else { values[source as usize] }
+                if members & (1 << source) == 0 {
+                    return None;
+                }
+                values[source as usize]
             }
-            Self::Ballot => u64::from(members & !equal(0)),
-            Self::MatchAny => u64::from(equal(own)),
-            Self::MatchAll => u64::from(if equal(own) == members { members } else { 0 }),
-            Self::Sync => 0,
-        }
+            Self::Ballot => u128::from(members & !equal(0)),
+            Self::MatchAny => u128::from(equal(own)),
+            Self::MatchAll => u128::from(if equal(own) == members { members } else { 0 }),
+            Self::Sync | Self::Gather(_) => 0,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Whatever several threads do together stays volatile (no `pure`, no `nomem`), so that no pass copies or moves it.
 
 pub(crate) mod shape;
+pub(crate) mod warp;
 
 use crate::index::Dim3;
 use crate::ptx;
@@ -23,6 +24,7 @@ unsafe extern "C" {
     safe fn __warpsmith_sreg_nctaid_z() -> u32;
     safe fn __warpsmith_sreg_laneid() -> u32;
     safe fn __warpsmith_hidden(which: u32) -> u64;
+    safe fn __warpsmith_architecture_at_least(architecture: u32) -> u32;
     safe fn __warpsmith_dynamic_shared() -> *mut u8;
     safe fn __warpsmith_shared(
         key: *const u8,
@@ -57,6 +59,13 @@ pub(crate) fn grid_dim() -> Dim3 {
 #[inline(always)]
 pub(crate) fn is_along_x() -> bool {
     __warpsmith_hidden(4) as u32 != 0
+}
+
+/// Whether the PTX is made for compute capability `architecture / 10` or above: a constant, so that code that a device
+/// lacks is dropped from its PTX. The number must be constant where this is called.
+#[inline(always)]
+pub(crate) fn architecture_at_least(architecture: u32) -> bool {
+    __warpsmith_architecture_at_least(architecture) != 0
 }
 
 #[inline(always)]

@@ -39,9 +39,11 @@ pub use index::{
 pub use shared::{dynamic_shared, dynamic_shared_bytes};
 pub use view::{GridSliceMut, Linear, OwnershipMap, Plane, Runs, Volume};
 pub use warp::{
-    FULL_MASK, WARP_SIZE, WarpValue, activemask, all, any, ballot, lane_id, match_all, match_any, shfl_down,
-    shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within, shfl_xor, shfl_xor_within, sync_warp,
-    warp_id,
+    FULL_MASK, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, broadcast, elect,
+    exclusive_scan, exclusive_scan_add, inclusive_scan, inclusive_scan_add, lane_id, lanemask_eq, lanemask_ge,
+    lanemask_gt, lanemask_le, lanemask_lt, match_all, match_any, reduce_add, reduce_and, reduce_max, reduce_min,
+    reduce_or, reduce_xor, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within, shfl_xor,
+    shfl_xor_within, sync_warp, warp_id,
 };
 
 const _: () = assert!(usize::BITS == 64, "kernels share their layouts with a 64-bit device");

@@ -7,6 +7,12 @@
 //! The CPU executor panics when a lane is not in its own mask, and reports lanes that wait for each other in vain.
 //! Compute capability 7.0 for the matches; all else everywhere.
 
+pub use collective::{
+    WarpInteger, WarpNumber, exclusive_scan, exclusive_scan_add, inclusive_scan, inclusive_scan_add, reduce,
+    reduce_add, reduce_and, reduce_max, reduce_min, reduce_or, reduce_xor,
+};
+#[doc(hidden)]
+pub use value::LaneBits;
 pub use value::WarpValue;
 
 /// Threads of a warp.
@@ -15,57 +21,8 @@ pub const WARP_SIZE: u32 = 32;
 /// The mask of all lanes of a warp.
 pub const FULL_MASK: u32 = u32::MAX;
 
-mod value {
-    //! What fits a shuffle: 8 to 64 bits, any of which are a valid value.
-
-    /// A value that moves between lanes: integers, floats and `half`'s floats of up to 64 bits.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` cannot move between the lanes of a warp",
-        note = "integers of 8 to 64 bits, `f32`, `f64`, `f16` and `bf16` can; send a struct field by field"
-    )]
-    pub trait WarpValue: Copy + Bits {}
-
-    #[doc(hidden)]
-    pub trait Bits {
-        fn to_bits(self) -> u64;
-        fn from_bits(bits: u64) -> Self;
-    }
-
-    macro_rules! ints {
-        ($($int:ty as $unsigned:ty),*) => {$(
-            impl WarpValue for $int {}
-            impl Bits for $int {
-                #[inline(always)]
-                fn to_bits(self) -> u64 {
-                    self as $unsigned as u64
-                }
-                #[inline(always)]
-                fn from_bits(bits: u64) -> Self {
-                    bits as $unsigned as $int
-                }
-            }
-        )*};
-    }
-    ints!(u8 as u8, u16 as u16, u32 as u32, u64 as u64, usize as usize);
-    ints!(i8 as u8, i16 as u16, i32 as u32, i64 as u64, isize as usize);
-
-    macro_rules! floats {
-        ($($float:ty as $unsigned:ty),*) => {$(
-            impl WarpValue for $float {}
-            impl Bits for $float {
-                #[inline(always)]
-                fn to_bits(self) -> u64 {
-                    u64::from(<$float>::to_bits(self))
-                }
-                #[inline(always)]
-                fn from_bits(bits: u64) -> Self {
-                    <$float>::from_bits(bits as $unsigned)
-                }
-            }
-        )*};
-    }
-    floats!(f32 as u32, f64 as u64, half::f16 as u16, half::bf16 as u16);
-}
+pub(crate) mod collective;
+mod value;
 
 /// The thread's lane in its warp: its number in the block modulo 32. PTX: `%laneid`.
 #[inline]
@@ -88,29 +45,112 @@ pub fn warp_id() -> u32 {
     crate::index::thread_in_block() / WARP_SIZE
 }
 
+macro_rules! lane_masks {
+    ($($(#[$docs:meta])* $name:ident, $lane:ident => $mask:expr;)*) => {$(
+        $(#[$docs])*
+        #[doc = concat!(" PTX: `%", stringify!($name), "`.")]
+        ///
+        /// # Source
+        #[doc = concat!("PTX ISA, \"Special Registers: %", stringify!($name), "\".")]
+        #[inline(always)]
+        #[must_use]
+        #[cfg_attr(not(warpsmith_device), track_caller)]
+        pub fn $name() -> u32 {
+            #[cfg(warpsmith_device)]
+            return crate::intrinsics::warp::$name();
+            #[cfg(not(warpsmith_device))]
+            {
+                let $lane = lane_id();
+                $mask
+            }
+        }
+    )*};
+}
+lane_masks! {
+    /// The mask with the calling thread's lane alone.
+    lanemask_eq, lane => 1 << lane;
+    /// The mask of the lanes below the calling thread's, whether they are there or not.
+    lanemask_lt, lane => !(u32::MAX << lane);
+    /// The mask of the calling thread's lane and those below it, whether they are there or not.
+    lanemask_le, lane => u32::MAX >> (31 - lane);
+    /// The mask of the lanes above the calling thread's, whether they are there or not.
+    lanemask_gt, lane => !(u32::MAX >> (31 - lane));
+    /// The mask of the calling thread's lane and those above it, whether they are there or not.
+    lanemask_ge, lane => u32::MAX << lane;
+}
+
 #[cfg(not(warpsmith_device))]
 mod meet {
     //! One meeting of lanes, by way of the executor.
     use core::panic::Location;
 
-    use crate::host::{ShuffleMode, WarpOperation, current, require_waiting};
+    use crate::host::{Gathered, Place, ShuffleMode, WarpOperation, current, require_waiting};
 
+    /// Checks what a lane may do wrong by itself, and gives the place of the call.
     #[track_caller]
-    pub(super) fn meet(mask: u32, operation: WarpOperation, value: u64) -> u64 {
-        let place = Location::caller();
+    fn begin(name: &'static str, mask: u32) -> Place {
         let lane = super::lane_id();
-        assert!(
-            mask & (1 << lane) != 0,
-            "lane {lane} calls `{}` with the mask {mask:#010x}, in which it is not",
-            operation.name()
-        );
-        require_waiting(operation.name());
-        current(operation.name(), |context| context.block().warp(context.thread(), place, mask, operation, value))
+        assert!(mask & (1 << lane) != 0, "lane {lane} calls `{name}` with the mask {mask:#010x}, in which it is not");
+        require_waiting(name);
+        Location::caller()
     }
 
     #[track_caller]
-    pub(super) fn shuffle(mode: ShuffleMode, mask: u32, value: u64, operand: u32, width: u32) -> u64 {
+    pub(super) fn meet(mask: u32, operation: WarpOperation, value: u128) -> u128 {
+        let place = begin(operation.name(), mask);
+        let result =
+            current(operation.name(), |context| context.block().warp(context.thread(), place, mask, operation, value));
+        match (result, operation) {
+            (Some(result), _) => result,
+            (None, WarpOperation::Shuffle { mode, operand, width }) => {
+                from_outside(operation.name(), mask, mode.source(super::lane_id(), operand, width))
+            }
+            (None, _) => unreachable!("only a shuffle has a source"),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn shuffle(mode: ShuffleMode, mask: u32, value: u128, operand: u32, width: u32) -> u128 {
         meet(mask, WarpOperation::Shuffle { mode, operand, width }, value)
+    }
+
+    /// What each lane of `mask` brought to the operation of this name.
+    #[track_caller]
+    pub(super) fn gather(name: &'static str, mask: u32, value: u128) -> Gathered {
+        let place = begin(name, mask);
+        current(name, |context| context.block().warp_gather(context.thread(), place, mask, name, value))
+    }
+
+    /// Says that lanes of a group have ended which it cannot do without.
+    #[cold]
+    #[track_caller]
+    pub(super) fn absent(name: &str, mask: u32, members: u32) -> ! {
+        let gone = (mask & !members).trailing_zeros();
+        panic!(
+            "`{name}` needs all threads of its group, the lanes {mask:#010x} of the warp, but lane {gone} has ended"
+        );
+    }
+
+    /// Says which rule a shuffle broke.
+    #[cold]
+    #[track_caller]
+    fn from_outside(name: &str, mask: u32, source: u32) -> ! {
+        let lane = super::lane_id();
+        let threads = current(name, |context| context.block_dim().count());
+        let first = u64::from(super::warp_id() * super::WARP_SIZE);
+        if mask & (1 << source) == 0 {
+            panic!("lane {lane} reads lane {source} with `{name}`, but the mask {mask:#010x} leaves lane {source} out");
+        } else if first + u64::from(source) >= threads {
+            let lanes = threads - first;
+            panic!(
+                "lane {lane} reads lane {source} with `{name}` and the mask {mask:#010x}, but its warp is the last of a \
+                 block of {threads} threads and has {lanes} lanes"
+            );
+        }
+        panic!(
+            "lane {lane} reads lane {source} with `{name}` and the mask {mask:#010x}, but lane {source} has ended and \
+             sends nothing"
+        );
     }
 }
 
@@ -120,7 +160,11 @@ macro_rules! shuffles {
     )*) => {$(
         $(#[$docs])*
         ///
-        #[doc = concat!("PTX: `shfl.sync`; two of them for 64 bits. See [`", stringify!($within), "`] for groups inside a warp.")]
+        #[doc = concat!("PTX: `shfl.sync`, once for each 32 bits. See [`", stringify!($within), "`] for groups inside a warp.")]
+        ///
+        /// # Panics
+        /// On the CPU executor, when the lane to read is not in the mask, has ended, or was never there; on a GPU what
+        /// comes from it is unspecified. On both, when what comes is no value of `T`.
         #[inline(always)]
         #[must_use]
         #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -131,25 +175,34 @@ macro_rules! shuffles {
         #[doc = concat!("[`", stringify!($name), "`] inside groups of `width` lanes: a power of two up to 32.")]
         ///
         /// # Panics
-        /// When `width` is not a power of two or above 32.
+        #[doc = concat!("As [`", stringify!($name), "`], and when `width` is not a power of two or above 32.")]
         #[inline(always)]
         #[must_use]
         #[cfg_attr(not(warpsmith_device), track_caller)]
         pub fn $within<T: WarpValue>(mask: u32, value: T, $operand: u32, width: u32) -> T {
             assert!(width.is_power_of_two() && width <= WARP_SIZE, "a group of {width} lanes");
+            const { assert!(T::LANE_BITS <= 128, "a value of more than 128 bits cannot move between lanes") };
             #[cfg(warpsmith_device)]
             {
                 let control = (WARP_SIZE.wrapping_sub(width) << 8) | $clamp;
-                let bits = value.to_bits();
-                let low = crate::intrinsics::$name(mask, bits as u32, $operand, control);
-                if size_of::<T>() <= 4 {
-                    return T::from_bits(u64::from(low));
+                let bits = value.to_lane_bits();
+                let word = |shift: u32| {
+                    u128::from(crate::intrinsics::$name(mask, (bits >> shift) as u32, $operand, control)) << shift
+                };
+                let mut moved = word(0);
+                if T::LANE_BITS > 32 {
+                    moved |= word(32);
                 }
-                let high = crate::intrinsics::$name(mask, (bits >> 32) as u32, $operand, control);
-                T::from_bits(u64::from(high) << 32 | u64::from(low))
+                if T::LANE_BITS > 64 {
+                    moved |= word(64);
+                }
+                if T::LANE_BITS > 96 {
+                    moved |= word(96);
+                }
+                T::from_lane_bits(moved)
             }
             #[cfg(not(warpsmith_device))]
-            T::from_bits(meet::shuffle(crate::host::ShuffleMode::$mode, mask, value.to_bits(), $operand, width))
+            T::from_lane_bits(meet::shuffle(crate::host::ShuffleMode::$mode, mask, value.to_lane_bits(), $operand, width))
         }
     )*};
 }
@@ -165,6 +218,34 @@ shuffles! {
     shfl_xor(bits), shfl_xor_within, Xor, clamp 0x1f;
 }
 
+/// The value of lane `lane`, which must be one of the mask's. PTX: `shfl.sync.idx.b32`, once for each 32 bits.
+///
+/// Every lane of the mask that has not ended must come.
+///
+/// # Panics
+/// When `lane` is not in the mask, and as [`shfl_idx`].
+#[inline(always)]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn broadcast<T: WarpValue>(mask: u32, value: T, lane: u32) -> T {
+    assert!(lane < WARP_SIZE && mask & (1 << lane) != 0, "lane {lane} is not in the mask {mask:#x} to send a value");
+    shfl_idx(mask, value, lane)
+}
+
+/// Whether the calling lane is the lowest of the mask that has not ended: true in exactly one lane.
+///
+/// Every lane of the mask that has not ended must come. PTX: `vote.sync.ballot.b32`; `elect.sync` of compute capability 9.0
+/// is not used, since it may choose any lane.
+///
+/// # Source
+/// CUDA C++ Programming Guide, "Warp Vote Functions".
+#[inline(always)]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn elect(mask: u32) -> bool {
+    ballot(mask, true) & lanemask_lt() == 0
+}
+
 /// The mask of lanes whose `predicate` is true. PTX: `vote.sync.ballot.b32`.
 #[inline(always)]
 #[must_use]
@@ -174,7 +255,7 @@ pub fn ballot(mask: u32, predicate: bool) -> u32 {
     return crate::intrinsics::vote_ballot(mask, u32::from(predicate));
     #[cfg(not(warpsmith_device))]
     {
-        meet::meet(mask, crate::host::WarpOperation::Ballot, u64::from(predicate)) as u32
+        meet::meet(mask, crate::host::WarpOperation::Ballot, u128::from(predicate)) as u32
     }
 }
 
@@ -188,7 +269,7 @@ pub fn all(mask: u32, predicate: bool) -> bool {
     // A ballot of those against it: lanes that have ended have no vote.
     #[cfg(not(warpsmith_device))]
     {
-        meet::meet(mask, crate::host::WarpOperation::Ballot, u64::from(!predicate)) == 0
+        meet::meet(mask, crate::host::WarpOperation::Ballot, u128::from(!predicate)) == 0
     }
 }
 
@@ -201,7 +282,7 @@ pub fn any(mask: u32, predicate: bool) -> bool {
     return crate::intrinsics::vote_any(mask, u32::from(predicate)) != 0;
     #[cfg(not(warpsmith_device))]
     {
-        meet::meet(mask, crate::host::WarpOperation::Ballot, u64::from(predicate)) != 0
+        meet::meet(mask, crate::host::WarpOperation::Ballot, u128::from(predicate)) != 0
     }
 }
 
@@ -222,43 +303,51 @@ pub fn activemask() -> u32 {
     }
 }
 
-/// The mask of lanes whose `value` has the same bits as the calling lane's. PTX: `match.any.sync`, compute capability
-/// 7.0.
+/// The mask of lanes whose `value` has the same bits as the calling lane's. PTX: `match.any.sync`, two of
+/// them above 64 bits; compute capability 7.0.
 #[inline(always)]
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn match_any<T: WarpValue>(mask: u32, value: T) -> u32 {
     #[cfg(warpsmith_device)]
     {
-        if size_of::<T>() <= 4 {
-            crate::intrinsics::match_any_32(mask, value.to_bits() as u32)
+        let bits = value.to_lane_bits();
+        if T::LANE_BITS <= 32 {
+            crate::intrinsics::match_any_32(mask, bits as u32)
+        } else if T::LANE_BITS <= 64 {
+            crate::intrinsics::match_any_64(mask, bits as u64)
         } else {
-            crate::intrinsics::match_any_64(mask, value.to_bits())
+            let low = crate::intrinsics::match_any_64(mask, bits as u64);
+            low & crate::intrinsics::match_any_64(mask, (bits >> 64) as u64)
         }
     }
     #[cfg(not(warpsmith_device))]
     {
-        meet::meet(mask, crate::host::WarpOperation::MatchAny, value.to_bits()) as u32
+        meet::meet(mask, crate::host::WarpOperation::MatchAny, value.to_lane_bits()) as u32
     }
 }
 
-/// The mask of lanes when `value` has the same bits in all of them, else 0. PTX: `match.all.sync`, compute capability
-/// 7.0.
+/// The mask of lanes when `value` has the same bits in all of them, else 0. PTX: `match.all.sync`, two of
+/// them above 64 bits; compute capability 7.0.
 #[inline(always)]
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn match_all<T: WarpValue>(mask: u32, value: T) -> u32 {
     #[cfg(warpsmith_device)]
     {
-        if size_of::<T>() <= 4 {
-            crate::intrinsics::match_all_32(mask, value.to_bits() as u32)
+        let bits = value.to_lane_bits();
+        if T::LANE_BITS <= 32 {
+            crate::intrinsics::match_all_32(mask, bits as u32)
+        } else if T::LANE_BITS <= 64 {
+            crate::intrinsics::match_all_64(mask, bits as u64)
         } else {
-            crate::intrinsics::match_all_64(mask, value.to_bits())
+            let low = crate::intrinsics::match_all_64(mask, bits as u64);
+            low & crate::intrinsics::match_all_64(mask, (bits >> 64) as u64)
         }
     }
     #[cfg(not(warpsmith_device))]
     {
-        meet::meet(mask, crate::host::WarpOperation::MatchAll, value.to_bits()) as u32
+        meet::meet(mask, crate::host::WarpOperation::MatchAll, value.to_lane_bits()) as u32
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use warpsmith_device::host::{BarrierVotes, Block, Context, Place, SharedKey, WarpOperation};
+use warpsmith_device::host::{BarrierVotes, Block, Context, Gathered, Place, SharedKey, WarpOperation};
 use warpsmith_device::*;
 
 /// A block whose threads never meet.
@@ -15,7 +15,10 @@ impl Block for Alone {
     fn sync_threads(&self, _: u32, _: Place, _: bool) -> BarrierVotes {
         unreachable!("it cannot wait")
     }
-    fn warp(&self, _: u32, _: Place, _: u32, _: WarpOperation, _: u64) -> u64 {
+    fn warp(&self, _: u32, _: Place, _: u32, _: WarpOperation, _: u128) -> Option<u128> {
+        unreachable!("it cannot wait")
+    }
+    fn warp_gather(&self, _: u32, _: Place, _: u32, _: &'static str, _: u128) -> Gathered {
         unreachable!("it cannot wait")
     }
     fn activemask(&self, _: u32, _: Place) -> u32 {

@@ -1,7 +1,8 @@
-//! The `#[kernel]` attribute and `#[derive(KernelValue)]` of warpsmith; use them through the `warpsmith` crate.
+//! The `#[kernel]` attribute and the derives of warpsmith; use them through the `warpsmith` crate.
 
 mod check;
 mod derive;
+mod derive_warp_value;
 mod expand;
 mod loops;
 mod parse;
@@ -151,4 +152,47 @@ pub fn loops(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(KernelValue)]
 pub fn kernel_value(item: TokenStream) -> TokenStream {
     derive::kernel_value(item.into()).into()
+}
+
+/// Lets a `Copy` struct, or an enum without data, move between the lanes of a warp.
+///
+/// Every field must be a `WarpValue` itself, and all of them take 128 bits at most; their bits are packed. A GPU gives
+/// unspecified bits where the lane to read takes no part: then any valid fields may come together, so derive it only
+/// where all of them make a valid value. An enum's variants travel as numbers; one that there is not is a panic.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+/// use warpsmith::warp;
+///
+/// #[derive(Clone, Copy, WarpValue)]
+/// struct Best {
+///     score: f32,
+///     at: u32,
+///     exact: bool,
+/// }
+///
+/// /// Where each warp's best score lies.
+/// #[kernel]
+/// fn best(scores: &[f32], mut y: GridSliceMut<u32>) {
+///     let i = global_idx();
+///     let own = Best { score: scores[i.get()], at: i.get() as u32, exact: true };
+///     let best = warp::reduce(FULL_MASK, own, |a, b| if b.score > a.score { b } else { a });
+///     if let Some(y) = y.get_mut(&i) {
+///         *y = best.at;
+///     }
+/// }
+///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let scores = stream.to_device(&[3.0, 9.0, 2.0, 9.0])?;
+/// let mut y = stream.zeroed::<u32>(4)?;
+/// best::launch(&stream, LaunchConfig::new(1, 4), &scores, &mut y)?;
+/// assert_eq!(stream.to_host(&y)?, [1; 4]);
+/// # Ok(())
+/// # }
+/// ```
+#[proc_macro_derive(WarpValue)]
+pub fn warp_value(item: TokenStream) -> TokenStream {
+    derive_warp_value::warp_value(item.into()).into()
 }

@@ -62,20 +62,23 @@ pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, Par
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::{
     AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
-    RunIdx, Runs, Volume, WARP_SIZE, WarpValue, activemask, all, any, ballot, block_dim, block_idx, dynamic_shared,
-    dynamic_shared_bytes, global_idx, global_idx_2d, global_idx_3d, grid_dim, grid_stride, lane_id, match_all,
-    match_any, run_idx, run_stride, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within,
-    shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, sync_warp,
-    thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
+    RunIdx, Runs, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, block_dim,
+    block_idx, broadcast, dynamic_shared, dynamic_shared_bytes, elect, exclusive_scan, exclusive_scan_add, global_idx,
+    global_idx_2d, global_idx_3d, grid_dim, grid_stride, inclusive_scan, inclusive_scan_add, lane_id, lanemask_eq,
+    lanemask_ge, lanemask_gt, lanemask_le, lanemask_lt, match_all, match_any, reduce_add, reduce_and, reduce_max,
+    reduce_min, reduce_or, reduce_xor, run_idx, run_stride, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within,
+    shfl_up, shfl_up_within, shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count,
+    sync_threads_or, sync_warp, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
 pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shape, shared, view, warp};
-pub use warpsmith_macro::{KernelValue, kernel, loops};
+pub use warpsmith_macro::{KernelValue, WarpValue, kernel, loops};
 
 /// What the code that `#[kernel]` writes is made of; not for other code, and without promises between versions.
 #[doc(hidden)]
 pub mod __private {
     pub use warpsmith_device::abi::*;
     pub use warpsmith_device::shape;
+    pub use warpsmith_device::warp::{LaneBits, WarpValue};
 
     pub use crate::launch::Launch;
 }

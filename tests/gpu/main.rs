@@ -7,4 +7,6 @@ mod safety;
 mod shape;
 mod shared_memory;
 mod views;
+mod warp_reductions;
+mod warp_values;
 mod warps;

@@ -5,3 +5,4 @@ mod dump;
 mod memory;
 mod options;
 mod shape;
+mod warps;

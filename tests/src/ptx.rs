@@ -33,11 +33,44 @@ pub struct Text {
 /// When the program carries none, or more than one.
 #[must_use]
 pub fn of(module: &str, name: &str) -> Text {
+    text(module, name, |_| true, None)
+}
+
+/// As [`of`], of the one instance of a generic kernel that is generic over `arguments`, as `type_name` writes them.
+///
+/// # Panics
+/// As [`of`].
+#[must_use]
+pub fn of_instance(module: &str, name: &str, arguments: &str) -> Text {
+    text(module, name, |instance| instance.ends_with(&format!("<{arguments}>")), None)
+}
+
+/// As [`of`], for this architecture; `None` after saying so when `WARPSMITH_ARCHITECTURES` left it out.
+///
+/// # Panics
+/// As [`of`], and when the architecture was not built though that variable is not set.
+#[must_use]
+pub fn of_architecture(module: &str, name: &str, architecture: u32) -> Option<Text> {
+    let text = text(module, name, |_| true, Some(architecture));
+    if text.forms.is_empty() {
+        assert!(std::env::var_os("WARPSMITH_ARCHITECTURES").is_some(), "`{name}` has no PTX for sm_{architecture}");
+        println!("skipped: WARPSMITH_ARCHITECTURES leaves out sm_{architecture}");
+        return None;
+    }
+    Some(text)
+}
+
+fn text(module: &str, name: &str, instance: impl Fn(&str) -> bool, architecture: Option<u32>) -> Text {
     let found: Vec<_> =
         kernels().into_iter().filter(|kernel| kernel.key.module_path == module && kernel.key.name == name).collect();
-    let [kernel] = found[..] else { panic!("{} kernels are named {module}::{name}, not one", found.len()) };
+    let instances: Vec<&str> = found.iter().map(|kernel| kernel.key.instance.as_str()).collect();
+    let found: Vec<_> = found.iter().filter(|kernel| instance(&kernel.key.instance)).collect();
+    let [kernel] = found[..] else {
+        panic!("{} kernels are meant by {module}::{name}, not one; there are {instances:?}", found.len())
+    };
     let highest = kernel.images.iter().map(|image| image.architecture).max().expect("a kernel has images");
-    let forms = kernel.images.iter().filter(|image| image.architecture == highest).map(code).collect();
+    let architecture = architecture.unwrap_or(highest);
+    let forms = kernel.images.iter().filter(|image| image.architecture == architecture).map(code).collect();
     Text { kernel: name.to_owned(), forms }
 }
 

@@ -1,12 +1,13 @@
 //! Finishes one kernel: its entry as the driver calls it, optimisation, and PTX for each architecture.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::asm::REWRITTEN;
 use super::device_memory::shared_bytes;
 use super::entries::{Entry, flattened, fnv};
 use super::names::{
-    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, CHECK_STACK, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE, STACK_END, TRIPLE,
+    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, ARCHITECTURE_AT_LEAST, CHECK_STACK, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE,
+    STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
 use super::{aggregates, dump, link, loops, statics, validate, workarounds};
@@ -93,7 +94,9 @@ pub(super) fn finish(
     // Where the kernel asks for its place in the grid, launches along x get code of their own.
     let shapes: &[bool] = if asks_for_shape(&module) { &[false, true] } else { &[false] };
     for along_x in shapes {
-        variant(&prepared, entry, doubts, job, *along_x, &mut sites, &mut record)?;
+        for architectures in by_answers(&module, &job.architectures)? {
+            variant(&prepared, entry, doubts, &architectures, *along_x, &mut sites, &mut record)?;
+        }
     }
     record.sites = sites.of_kernel;
     record.images.sort_by_key(|image| (image.architecture, image.along_x));
@@ -101,12 +104,12 @@ pub(super) fn finish(
     Ok(record)
 }
 
-/// Optimises the kernel for any launch or for those along x, and adds its PTX to the record.
+/// Optimises the kernel for any launch or for those along x, and adds its PTX for `architectures` to the record.
 fn variant(
     prepared: &[u8],
     entry: &Entry,
     doubts: &[Doubt],
-    job: &LowerJob,
+    architectures: &[u32],
     along_x: bool,
     sites: &mut Sites<'_>,
     record: &mut KernelRecord,
@@ -114,8 +117,9 @@ fn variant(
     let context = Context::new();
     let module = context.parse(prepared, &entry.symbol)?;
     answer_shape(&context, &module, along_x);
+    let lowest = architectures.iter().copied().min().unwrap_or(75);
+    answer_architecture(&context, &module, lowest)?;
     build_entry(&context, &module, entry)?;
-    let lowest = job.architectures.iter().copied().min().unwrap_or(75);
     let lowest = machine(lowest, ptx_version(lowest))?;
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
     if let Some(panic) = module.function(PANIC) {
@@ -156,7 +160,7 @@ fn variant(
     }
     record.unbounded_stack |= has_unbounded_stack(&module);
     let needed = needed_version(&module, entry);
-    for architecture in &job.architectures {
+    for architecture in architectures {
         let copy = module.duplicate();
         let ptx_version = ptx_version(*architecture).max(needed);
         let ptx = machine(*architecture, ptx_version)?.emit(&copy)?.replace(REWRITTEN, "");
@@ -234,6 +238,35 @@ fn answer_shape(context: &Context, module: &Module, along_x: bool) {
     for call in hidden_calls(module, ALONG_X) {
         call.replace_with(context.int(64).int_value(u64::from(along_x)));
     }
+}
+
+/// The calls that ask whether the architecture is at least some number, with that number.
+fn architecture_calls(module: &Module) -> Result<Vec<(Value, u64)>, String> {
+    let users = module.function(ARCHITECTURE_AT_LEAST).map(Value::users).unwrap_or_default();
+    let least = |call: Value| call.operand(0).as_int().ok_or("which architecture is asked for is not constant");
+    users.into_iter().map(|call| Ok((call, least(call)?))).collect()
+}
+
+/// The architectures in groups for which the kernel's questions about them have the same answers.
+fn by_answers(module: &Module, architectures: &[u32]) -> Result<Vec<Vec<u32>>, String> {
+    let mut groups: Vec<(Vec<bool>, Vec<u32>)> = Vec::new();
+    let asked: BTreeSet<u64> = architecture_calls(module)?.into_iter().map(|(_, least)| least).collect();
+    for architecture in architectures {
+        let answers: Vec<bool> = asked.iter().map(|least| u64::from(*architecture) >= *least).collect();
+        match groups.iter_mut().find(|(of_group, _)| *of_group == answers) {
+            Some((_, group)) => group.push(*architecture),
+            None => groups.push((answers, vec![*architecture])),
+        }
+    }
+    Ok(groups.into_iter().map(|(_, group)| group).collect())
+}
+
+/// Answers those questions.
+fn answer_architecture(context: &Context, module: &Module, architecture: u32) -> Result<(), String> {
+    for (call, least) in architecture_calls(module)? {
+        call.replace_with(context.int(32).int_value(u64::from(u64::from(architecture) >= least)));
+    }
+    Ok(())
 }
 
 /// What is known of the kernel before optimisation.

@@ -22,6 +22,8 @@ pub(super) const HIDDEN_COUNT: u64 = 3;
 pub(super) const STACK_END: u64 = 3;
 /// Whether the launch extends along x only: a constant, known when PTX is made.
 pub(super) const ALONG_X: u64 = 4;
+/// Whether the architecture is at least the argument: a constant, known when PTX is made.
+pub(super) const ARCHITECTURE_AT_LEAST: &str = "__warpsmith_architecture_at_least";
 /// Panics when the stack is about to end; called at the start of functions that may recurse.
 pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
 /// Stands before a loop with a hint, and names it: `() -> u32`.

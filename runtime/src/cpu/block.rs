@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use corosensei::Yielder;
 use warpsmith_device::Dim3;
-use warpsmith_device::host::{self, BarrierVotes, Place, SharedKey, WARP_SIZE, WarpOperation, lanes};
+use warpsmith_device::host::{self, BarrierVotes, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes};
 
 use super::shared::SharedMemory;
 
@@ -37,11 +38,13 @@ struct State {
     arriving: Option<u32>, // The thread whose arrival is being worked out: it runs and needs no waking.
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Thread {
     wait: Wait,
-    value: u64,
-    result: u64,
+    value: u128,
+    result: u128,
+    reads_outside: bool, // A shuffle's source was not among the lanes that met; `result` is its own value.
+    gathered: Option<Rc<Gathered>>, // What the thread was woken with from an operation that gathers, until it takes it.
 }
 
 #[derive(Clone, Copy, Default)]
@@ -210,7 +213,7 @@ impl Meeting {
                 let together =
                     lanes(open).filter(|&lane| asking(state, lane) == place).fold(0_u32, |mask, lane| mask | 1 << lane);
                 for lane in lanes(together) {
-                    wake(state, first + lane as usize, u64::from(together));
+                    wake(state, first + lane as usize, u128::from(together));
                 }
                 open &= !together;
             }
@@ -249,7 +252,7 @@ impl Meeting {
     }
 
     /// Notes what a thread waits for, and lets others run until it is woken. Gives the result it was woken with.
-    fn suspend(&self, thread: u32) -> u64 {
+    fn suspend(&self, thread: u32) -> u128 {
         /// Keeps the field's invariant, also when `suspend` unwinds.
         struct Restore<'a>(&'a Meeting, *const Yielder<(), ()>);
         impl Drop for Restore<'_> {
@@ -280,7 +283,7 @@ impl Meeting {
             state.failure = Some(Failure { message, place: Some(place), thread });
             return;
         }
-        let result = u64::from(state.votes) | u64::from(state.at_barrier) << 32;
+        let result = u128::from(state.votes) | u128::from(state.at_barrier) << 32;
         state.at_barrier = 0;
         state.votes = 0;
         for thread in 0..state.threads.len() {
@@ -298,10 +301,10 @@ impl Meeting {
             return;
         }
         let first = warp * WARP_SIZE as usize;
-        let mut values = [0_u64; WARP_SIZE as usize];
+        let mut values = [0_u128; WARP_SIZE as usize];
         let mut leader: Option<(u32, Place, WarpOperation)> = None;
         for lane in lanes(members) {
-            let thread = state.threads[first + lane as usize];
+            let thread = &state.threads[first + lane as usize];
             let Wait::Lanes { place, mask: own_mask, operation } = thread.wait else {
                 unreachable!("`meeting` names lanes that wait for lanes")
             };
@@ -323,9 +326,15 @@ impl Meeting {
             }
         }
         state.warps[warp].meeting &= !members;
+        let gathers = leader.is_some_and(|(.., operation)| matches!(operation, WarpOperation::Gather(_)));
+        let gathered = gathers.then(|| Rc::new(Gathered { members, values }));
         for lane in lanes(members) {
-            let Wait::Lanes { operation, .. } = state.threads[first + lane as usize].wait else { continue };
-            wake(state, first + lane as usize, operation.result(lane, members, &values));
+            let thread = &mut state.threads[first + lane as usize];
+            let Wait::Lanes { operation, .. } = thread.wait else { continue };
+            let result = operation.result(lane, members, &values);
+            thread.reads_outside = result.is_none();
+            thread.gathered.clone_from(&gathered);
+            wake(state, first + lane as usize, result.unwrap_or(values[lane as usize]));
         }
     }
 
@@ -336,7 +345,7 @@ impl Meeting {
     }
 
     /// Lets a thread wait as `arrive` notes, unless what it waits for has come about by its arrival.
-    fn wait(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) -> u64 {
+    fn wait(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) -> u128 {
         // A thread that has caught its own unwinding is unwound again from here.
         if !self.is_aborting() {
             let mut state = self.state.borrow_mut();
@@ -349,9 +358,27 @@ impl Meeting {
         }
         self.suspend(thread)
     }
+
+    /// Lets a thread meet the lanes of `mask`; its result is then in its state.
+    fn meet_lanes(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> u128 {
+        self.wait(thread, |meeting, state| {
+            let warp = (thread / WARP_SIZE) as usize;
+            let wait = Wait::Lanes { place, mask, operation };
+            state.threads[thread as usize] = Thread { wait, value, ..Thread::default() };
+            state.warps[warp].meeting |= 1 << (thread % WARP_SIZE);
+            meeting.try_release_lanes(state, warp, mask);
+        })
+    }
 }
 
-fn wake(state: &mut State, thread: usize, result: u64) {
+/// The values of a warp of which one lane alone is there.
+fn alone(lane: u32, value: u128) -> Gathered {
+    let mut values = [0; WARP_SIZE as usize];
+    values[lane as usize] = value;
+    Gathered { members: 1 << lane, values }
+}
+
+fn wake(state: &mut State, thread: usize, result: u128) {
     state.threads[thread].wait = Wait::Nothing;
     state.threads[thread].result = result;
     if state.arriving != Some(thread as u32) {
@@ -379,19 +406,25 @@ impl host::Block for Meeting {
         BarrierVotes { count: result as u32, total: (result >> 32) as u32 }
     }
 
-    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u64) -> u64 {
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Option<u128> {
         let lane = thread % WARP_SIZE;
         if self.is_alone() {
-            let mut values = [0; WARP_SIZE as usize];
-            values[lane as usize] = value;
-            return operation.result(lane, 1 << lane, &values);
+            let Gathered { members, values } = alone(lane, value);
+            let result = operation.result(lane, members, &values);
+            // While the thread unwinds, another report would end the process.
+            return if std::thread::panicking() { result.or(Some(value)) } else { result };
         }
-        self.wait(thread, |meeting, state| {
-            let warp = (thread / WARP_SIZE) as usize;
-            state.threads[thread as usize] = Thread { wait: Wait::Lanes { place, mask, operation }, value, result: 0 };
-            state.warps[warp].meeting |= 1 << lane;
-            meeting.try_release_lanes(state, warp, mask);
-        })
+        let result = self.meet_lanes(thread, place, mask, operation, value);
+        (!self.state.borrow().threads[thread as usize].reads_outside).then_some(result)
+    }
+
+    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Gathered {
+        if self.is_alone() {
+            return alone(thread % WARP_SIZE, value);
+        }
+        self.meet_lanes(thread, place, mask, WarpOperation::Gather(name), value);
+        let gathered = self.state.borrow_mut().threads[thread as usize].gathered.take();
+        *gathered.expect("lanes that met to gather were woken with what they brought")
     }
 
     fn activemask(&self, thread: u32, place: Place) -> u32 {
