@@ -443,29 +443,13 @@ reductions! {
 ///
 /// # Examples
 /// ```
-/// use warpsmith::prelude::*;
-/// use warpsmith::warp;
+/// use warpsmith_device::{FULL_MASK, warp};
 ///
-/// /// Where each warp's greatest value lies: the first of equals.
-/// #[kernel]
-/// fn argmax(x: &[f32], mut y: GridSliceMut<u32>) {
-///     let i = global_idx();
-///     let first = |a: (f32, u32), b: (f32, u32)| if b.0 > a.0 { b } else { a };
-///     let (_, at) = warp::reduce(FULL_MASK, (x[i.get()], i.get() as u32), first);
-///     if let Some(y) = y.get_mut(&i) {
-///         *y = at;
-///     }
+/// /// Where the warp's greatest value lies: the first of equals. All threads of the warp must call it.
+/// fn argmax(value: f32, index: u32) -> u32 {
+///     let (_, at) = warp::reduce(FULL_MASK, (value, index), |a, b| if b.0 > a.0 { b } else { a });
+///     at
 /// }
-///
-/// # fn main() -> warpsmith::Result<()> {
-/// # let stream = Device::cpu().stream()?;
-/// let mut x = [1.0f32; 64];
-/// (x[7], x[9], x[40]) = (5.0, 5.0, 2.0);
-/// let mut y = stream.zeroed::<u32>(64)?;
-/// argmax::launch(&stream, LaunchConfig::new(1, 64), &stream.to_device(&x)?, &mut y)?;
-/// assert_eq!(stream.to_host(&y)?[..], [[7; 32], [40; 32]].concat());
-/// # Ok(())
-/// # }
 /// ```
 /// # Source
 /// CUDA C++ Programming Guide, "Warp Shuffle Functions".

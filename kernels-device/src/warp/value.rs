@@ -18,7 +18,7 @@ use crate::index::Dim3;
 ///
 /// # Examples
 /// ```
-/// use warpsmith::WarpValue;
+/// use warpsmith_device::WarpValue;
 ///
 /// #[derive(Clone, Copy)]
 /// struct Percent(u8); // At most 100.
