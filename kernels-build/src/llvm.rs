@@ -4,6 +4,7 @@
 //! crate: a [`Context`] and what belongs to it stay on one thread, and nothing is used after it was deleted.
 
 mod api;
+mod atomics;
 mod builder;
 mod context;
 mod module;
@@ -11,6 +12,7 @@ mod types;
 mod value;
 
 pub(crate) use api::{load, set_context_of_errors, version};
+pub(crate) use atomics::{operation, ordering};
 pub(crate) use builder::Builder;
 pub(crate) use context::{Attribute, Context, Metadata};
 pub(crate) use module::{Machine, Module};
@@ -30,7 +32,10 @@ pub(crate) mod linkage {
 /// Instruction opcodes of LLVM's C API that are used here.
 pub(crate) mod opcode {
     pub(crate) const ADD: i32 = 8;
+    pub(crate) const FADD: i32 = 9;
     pub(crate) const FREM: i32 = 19;
+    pub(crate) const SHL: i32 = 20;
+    pub(crate) const LSHR: i32 = 21;
     pub(crate) const AND: i32 = 23;
     pub(crate) const OR: i32 = 24;
     pub(crate) const XOR: i32 = 25;
@@ -66,6 +71,8 @@ pub(crate) mod kind {
     pub(crate) const STRUCT: i32 = 10;
     pub(crate) const ARRAY: i32 = 11;
     pub(crate) const POINTER: i32 = 12;
+    pub(crate) const VECTOR: i32 = 13;
+    pub(crate) const BFLOAT: i32 = 18;
 }
 
 /// The position of a function's own attributes.

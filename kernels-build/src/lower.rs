@@ -5,6 +5,7 @@
 
 mod aggregates;
 mod asm;
+mod atomics;
 mod constants;
 mod device_memory;
 mod emit;
@@ -97,6 +98,7 @@ fn gather(
         loops::annotate(context, module);
         let waiting = panics.replace(module);
         asm::rewrite(context, module);
+        atomics::replace(context, module);
         leftovers::replace(context, module);
         math::replace(context, module, pipeline.job.libdevice.is_some());
         device_memory::replace(module);

@@ -9,6 +9,8 @@ use crate::index::Dim3;
 use crate::ptx;
 use crate::shared::SharedSite;
 
+pub(crate) mod atomic;
+
 unsafe extern "C" {
     safe fn __warpsmith_sreg_tid_x() -> u32;
     safe fn __warpsmith_sreg_tid_y() -> u32;
@@ -208,28 +210,4 @@ pub(crate) fn membar_gl() {
 pub(crate) fn membar_sys() {
     // SAFETY: a fence writes no memory.
     unsafe { ptx!("membar.sys;") };
-}
-
-/// Adds at `address` without ordering other accesses, and gives the value before. f32 works on every device.
-///
-/// # Safety
-/// `address` is valid, aligned, and accessed by others only atomically at the same time.
-#[inline(always)]
-pub(crate) unsafe fn atom_add_f32(address: *mut f32, value: f32) -> f32 {
-    let before: f32;
-    // SAFETY: the caller's promise.
-    unsafe { ptx!("atom.add.f32 {0}, [{1}], {2};", out(reg) before, in(reg) address, in(reg) value) };
-    before
-}
-
-/// As [`atom_add_f32`], on f64: compute capability 6.0.
-///
-/// # Safety
-/// As [`atom_add_f32`].
-#[inline(always)]
-pub(crate) unsafe fn atom_add_f64(address: *mut f64, value: f64) -> f64 {
-    let before: f64;
-    // SAFETY: the caller's promise.
-    unsafe { ptx!("atom.add.f64 {0}, [{1}], {2};", out(reg) before, in(reg) address, in(reg) value) };
-    before
 }

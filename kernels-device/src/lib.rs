@@ -28,7 +28,10 @@ pub mod shared;
 pub mod view;
 pub mod warp;
 
-pub use atomic::{AtomicF32, AtomicF64};
+pub use atomic::{
+    AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicF32, AtomicF64, AtomicRef, Bf16x2, BlockScope, DeviceScope,
+    F16x2, ScopedAtomic, SystemScope, ThreadScope,
+};
 pub use bits::AnyBits;
 pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
 pub use fence::{threadfence, threadfence_block, threadfence_system};

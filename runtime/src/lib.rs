@@ -60,6 +60,9 @@ pub use stream::Stream;
 pub use cudarc;
 pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
+pub use warpsmith_device::atomic::{
+    AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic,
+};
 pub use warpsmith_device::{
     AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
     RunIdx, Runs, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, block_dim,

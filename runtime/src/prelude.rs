@@ -1,5 +1,6 @@
 //! What a program with kernels uses: `use warpsmith::prelude::*;`.
 
+pub use crate::{AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic};
 pub use crate::{
     AtomicElement, AtomicF32, AtomicF64, Device, DeviceBuffer, DeviceElement, DeviceSlice, DeviceSliceMut, Dim3, Event,
     FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, KernelValue, LaunchConfig, Linear, OwnershipMap, Plane, RunIdx,

@@ -4,6 +4,7 @@ mod atomics;
 mod barriers;
 mod kernels;
 mod safety;
+mod scoped_atomics;
 mod shape;
 mod shared_memory;
 mod views;

@@ -1,5 +1,6 @@
 //! The PTX that kernels become: what must be in it, and what must not.
 
+mod atomics;
 mod barriers;
 mod dump;
 mod memory;

@@ -144,6 +144,15 @@ api! {
     LLVMInstructionSetDebugLoc(Raw, Raw);
     LLVMGetDebugLocFilename(Raw, *mut c_uint) -> *const c_char;
     LLVMGetAtomicRMWBinOp(Raw) -> c_int;
+    LLVMGetOrdering(Raw) -> c_int;
+    LLVMSetOrdering(Raw, c_int);
+    LLVMGetCmpXchgSuccessOrdering(Raw) -> c_int;
+    LLVMGetCmpXchgFailureOrdering(Raw) -> c_int;
+    LLVMGetSyncScopeID(Raw, *const c_char, usize) -> c_uint;
+    LLVMGetAtomicSyncScopeID(Raw) -> c_uint;
+    LLVMSetAtomicSyncScopeID(Raw, c_uint);
+    LLVMBuildAtomicRMWSyncScope(Raw, c_int, Raw, Raw, c_int, c_uint) -> Raw;
+    LLVMBuildAtomicCmpXchgSyncScope(Raw, Raw, Raw, Raw, c_int, c_int, c_uint) -> Raw;
     LLVMIsAtomicSingleThread(Raw) -> c_int;
     LLVMSetFastMathFlags(Raw, c_uint);
     LLVMGetFastMathFlags(Raw) -> c_uint;
@@ -164,10 +173,13 @@ api! {
     LLVMGetEnumAttributeValue(Raw) -> u64;
     LLVMRemoveCallSiteEnumAttribute(Raw, c_uint, c_uint);
     LLVMIntTypeInContext(Raw, c_uint) -> Raw;
+    LLVMHalfTypeInContext(Raw) -> Raw;
+    LLVMBFloatTypeInContext(Raw) -> Raw;
     LLVMFloatTypeInContext(Raw) -> Raw;
     LLVMDoubleTypeInContext(Raw) -> Raw;
     LLVMVoidTypeInContext(Raw) -> Raw;
     LLVMPointerTypeInContext(Raw, c_uint) -> Raw;
+    LLVMGetPointerAddressSpace(Raw) -> c_uint;
     LLVMArrayType2(Raw, u64) -> Raw;
     LLVMGetArrayLength2(Raw) -> u64;
     LLVMGetElementType(Raw) -> Raw;
@@ -217,6 +229,7 @@ api! {
     LLVMBuildFreeze(Raw, Raw, *const c_char) -> Raw;
     LLVMBuildExtractElement(Raw, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildInsertElement(Raw, Raw, Raw, Raw, *const c_char) -> Raw;
+    LLVMBuildExtractValue(Raw, Raw, c_uint, *const c_char) -> Raw;
     LLVMBuildInsertValue(Raw, Raw, Raw, c_uint, *const c_char) -> Raw;
     LLVMBuildGEP2(Raw, Raw, Raw, *const Raw, c_uint, *const c_char) -> Raw;
     LLVMGetInlineAsm(Raw, *const c_char, usize, *const c_char, usize, c_int, c_int, c_int, c_int) -> Raw;

@@ -34,6 +34,16 @@ impl Context {
         Type(unsafe { (api().LLVMIntTypeInContext)(self.0, bits) })
     }
 
+    pub(crate) fn f16(&self) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMHalfTypeInContext)(self.0) })
+    }
+
+    pub(crate) fn bf16(&self) -> Type {
+        // SAFETY: a live context.
+        Type(unsafe { (api().LLVMBFloatTypeInContext)(self.0) })
+    }
+
     pub(crate) fn f32(&self) -> Type {
         // SAFETY: a live context.
         Type(unsafe { (api().LLVMFloatTypeInContext)(self.0) })

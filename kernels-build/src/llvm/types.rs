@@ -26,6 +26,11 @@ impl Type {
         self.kind() == kind::INTEGER && self.int_bits() == bits
     }
 
+    pub(crate) fn address_space(self) -> u32 {
+        // SAFETY: callers ask this of pointers only.
+        unsafe { (api().LLVMGetPointerAddressSpace)(self.0) }
+    }
+
     pub(crate) fn array(self, len: u64) -> Self {
         // SAFETY: a live sized type.
         Self(unsafe { (api().LLVMArrayType2)(self.0, len) })

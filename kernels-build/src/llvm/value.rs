@@ -440,17 +440,6 @@ impl Value {
         unsafe { (api().LLVMSetFastMathFlags)(self.0, flags) };
     }
 
-    /// Whether an atomic or a fence concerns its own thread alone.
-    pub(crate) fn is_single_thread(self) -> bool {
-        // SAFETY: callers ask this of atomics and fences only.
-        unsafe { (api().LLVMIsAtomicSingleThread)(self.0) != 0 }
-    }
-
-    pub(crate) fn atomic_operation(self) -> i32 {
-        // SAFETY: callers ask this of `atomicrmw` only.
-        unsafe { (api().LLVMGetAtomicRMWBinOp)(self.0) }
-    }
-
     pub(crate) fn add_attribute(self, index: u32, attribute: Attribute) {
         // SAFETY: a live function and an attribute that fits the place.
         unsafe { (api().LLVMAddAttributeAtIndex)(self.0, index, attribute.0) };

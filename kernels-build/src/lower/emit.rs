@@ -10,10 +10,10 @@ use super::names::{
     STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, dump, link, loops, statics, validate, workarounds};
+use super::{aggregates, atomics, dump, link, loops, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
-use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage, opcode};
+use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
 
 /// PTX's calling convention for kernels.
 const PTX_KERNEL: u32 = 71;
@@ -160,13 +160,28 @@ fn variant(
     }
     record.unbounded_stack |= has_unbounded_stack(&module);
     let needed = needed_version(&module, entry);
+    let pointers = pointer_positions(&module, entry)?;
     for architecture in architectures {
         let copy = module.duplicate();
         let ptx_version = ptx_version(*architecture).max(needed);
-        let ptx = machine(*architecture, ptx_version)?.emit(&copy)?.replace(REWRITTEN, "");
+        let machine = machine(*architecture, ptx_version)?;
+        let outer = copy.function(&entry.ptx_name()).ok_or_else(|| "the entry vanished".to_owned())?;
+        atomics::write(&context, &copy, outer, &pointers, &machine, *architecture)?;
+        let ptx = machine.emit(&copy)?.replace(REWRITTEN, "");
         record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
     }
     Ok(())
+}
+
+/// The positions of the entry's arguments that are addresses of device memory: all pointers but by-value arguments.
+fn pointer_positions(module: &Module, entry: &Entry) -> Result<Vec<usize>, String> {
+    let outer = module.function(&entry.ptx_name()).ok_or("the entry vanished")?;
+    let by_value = flattened(&entry.params);
+    let is_address = |(i, parameter): (usize, Value)| {
+        let is_pointer = parameter.ty().kind() == kind::POINTER && by_value.get(i).is_some_and(Option::is_none);
+        is_pointer.then_some(i)
+    };
+    Ok(outer.parameters().into_iter().enumerate().filter_map(is_address).collect())
 }
 
 /// Bytes of static shared memory that PTX allows.
@@ -501,10 +516,13 @@ fn has_unbounded_stack(module: &Module) -> bool {
     }
 }
 
+/// Changes with the PTX that this crate makes of the same bitcode, so that no older one comes from the cache.
+const REVISION: u32 = 1;
+
 /// A kernel's cache entry is named by all that its PTX depends on.
 fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {
     let text = format!(
-        "{} {:?} {:?} {:?} {:?} {:?}",
+        "{} {REVISION} {:?} {:?} {:?} {:?} {:?}",
         env!("CARGO_PKG_VERSION"),
         llvm::version(),
         job.llvm,

@@ -44,6 +44,8 @@ pub(super) const COMPARE: &str = "__warpsmith_memcmp";
 pub(super) const MOVE: &str = "__warpsmith_memmove";
 /// Fills memory: `(ptr, byte, len) -> ptr`.
 pub(super) const FILL: &str = "__warpsmith_memset";
+/// Prefix of the atomic operations: `load`, `store`, `rmw` or `cas`, and the word's bits follow.
+pub(super) const ATOMIC: &str = "__warpsmith_atomic_";
 /// Length of a string that ends in zero.
 pub(super) const STRING_LENGTH: &str = "__warpsmith_strlen";
 

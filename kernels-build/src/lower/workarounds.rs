@@ -1,6 +1,6 @@
 //! Faults of LLVM's PTX backend and of ptxas, avoided in the optimised code just before PTX is written.
 
-use crate::llvm::{Context, Module, Value, kind, opcode};
+use crate::llvm::{Context, Module, Value, kind, opcode, operation};
 
 /// Rewrites what later tools get wrong.
 pub(super) fn apply(context: &Context, module: &Module) {
@@ -71,6 +71,12 @@ fn absolute_short(context: &Context, call: Value) {
     call.replace_with(if narrow.is_int(8) { builder.cast(opcode::TRUNC, value, narrow) } else { value });
 }
 
+/// Comparisons of integers in LLVM's C API.
+const UNSIGNED_GREATER: i32 = 34;
+const UNSIGNED_LESS: i32 = 36;
+const SIGNED_GREATER: i32 = 38;
+const SIGNED_LESS: i32 = 40;
+
 /// An atomic on the thread's own stack is not PTX; nobody else can see it, so a plain access is the same.
 fn atomic_on_stack(context: &Context, instruction: Value) {
     let pointer = instruction.operand(0);
@@ -93,17 +99,27 @@ fn atomic_on_stack(context: &Context, instruction: Value) {
     let all_ones = || builder.binary(opcode::SUB, operand.ty().null(), operand.ty().int_value(1));
     let picked = |predicate| builder.select(builder.icmp(predicate, old, operand), old, operand);
     let new = match instruction.atomic_operation() {
-        0 => operand,
-        1 => builder.binary(opcode::ADD, old, operand),
-        2 => builder.binary(opcode::SUB, old, operand),
-        3 => builder.binary(opcode::AND, old, operand),
-        4 => builder.binary(opcode::XOR, builder.binary(opcode::AND, old, operand), all_ones()),
-        5 => builder.binary(opcode::OR, old, operand),
-        6 => builder.binary(opcode::XOR, old, operand),
-        7 => picked(38),
-        8 => picked(40),
-        9 => picked(34),
-        10 => picked(36),
+        operation::EXCHANGE => operand,
+        operation::ADD => builder.binary(opcode::ADD, old, operand),
+        operation::SUB => builder.binary(opcode::SUB, old, operand),
+        operation::AND => builder.binary(opcode::AND, old, operand),
+        operation::NAND => builder.binary(opcode::XOR, builder.binary(opcode::AND, old, operand), all_ones()),
+        operation::OR => builder.binary(opcode::OR, old, operand),
+        operation::XOR => builder.binary(opcode::XOR, old, operand),
+        operation::MAX => picked(SIGNED_GREATER),
+        operation::MIN => picked(SIGNED_LESS),
+        operation::UNSIGNED_MAX => picked(UNSIGNED_GREATER),
+        operation::UNSIGNED_MIN => picked(UNSIGNED_LESS),
+        operation::FLOAT_ADD => builder.binary(opcode::FADD, old, operand),
+        operation::WRAPPING_INCREMENT => {
+            let next = builder.binary(opcode::ADD, old, operand.ty().int_value(1));
+            builder.select(builder.icmp(UNSIGNED_LESS, old, operand), next, operand.ty().null())
+        }
+        operation::WRAPPING_DECREMENT => {
+            let next = builder.binary(opcode::SUB, old, operand.ty().int_value(1));
+            // 0 minus 1 is past every limit that `next` could be below.
+            builder.select(builder.icmp(UNSIGNED_LESS, next, operand), next, operand)
+        }
         _ => return,
     };
     builder.store(new, pointer);
