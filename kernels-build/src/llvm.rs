@@ -33,6 +33,7 @@ pub(crate) mod linkage {
 pub(crate) mod opcode {
     pub(crate) const ADD: i32 = 8;
     pub(crate) const FADD: i32 = 9;
+    pub(crate) const FDIV: i32 = 16;
     pub(crate) const FREM: i32 = 19;
     pub(crate) const SHL: i32 = 20;
     pub(crate) const LSHR: i32 = 21;

@@ -12,11 +12,11 @@ mod emit;
 mod entries;
 mod leftovers;
 mod link;
-mod loops;
 mod math;
 mod names;
 mod panics;
 mod retarget;
+mod shape;
 mod statics;
 mod validate;
 mod workarounds;
@@ -95,7 +95,7 @@ fn gather(
         module
             .run("always-inline,function(lower-invoke,simplifycfg<no-switch-to-lookup>,sroa,instsimplify)", None)
             .map_err(internal)?;
-        loops::annotate(context, module);
+        shape::annotate(context, module);
         let waiting = panics.replace(module);
         asm::rewrite(context, module);
         atomics::replace(context, module);

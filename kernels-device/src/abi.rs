@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
 /// Version of the agreement in this file; part of every [`KernelDesc`].
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// What kind of argument a kernel parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +61,12 @@ pub struct KernelOptions {
     pub fast_math: u32,
     /// Whether index checks are removed (1): only for `unsafe` kernels.
     pub unchecked: u32,
+    /// How much is optimised, plus 1: 1 to 4 for `0` to `3`, 5 for `"s"`; 0 when not given.
+    pub opt_level: u32,
+    /// Whether subnormal `f32` operands and results are taken for zero (1).
+    pub ftz: u32,
+    /// Whether `f32` division and square root may be approximated (1).
+    pub approx: u32,
 }
 
 impl KernelOptions {
@@ -73,6 +79,9 @@ impl KernelOptions {
         contract: 0,
         fast_math: 0,
         unchecked: 0,
+        opt_level: 0,
+        ftz: 0,
+        approx: 0,
     };
 }
 

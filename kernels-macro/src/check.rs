@@ -6,7 +6,7 @@ mod types;
 
 use syn::{Attribute, FnArg, ReturnType, Type};
 
-pub(crate) use self::options::{block_shape, constant_checks};
+pub(crate) use self::options::{block_shape, constant_checks, opt_level};
 pub(crate) use self::problems::Problems;
 use crate::parse::{KernelFn, peel};
 

@@ -1,7 +1,8 @@
 //! Hints on loops and branches in the PTX.
 
 use warpsmith::prelude::*;
-use warpsmith_tests::ptx;
+use warpsmith::shape::{assume, likely, unlikely};
+use warpsmith_tests::{check_on_devices, ptx};
 
 /// One step of a hash that LLVM cannot compute in advance: one multiplication by this constant a copy.
 const FACTOR: u32 = 739_982_445;
@@ -222,4 +223,93 @@ fn with_barriers(mut y: GridSliceMut<u32>) {
 #[test]
 fn loops_with_barriers_unroll_in_full() {
     ptx::of(module_path!(), "with_barriers").check_count("bar.sync", 10);
+}
+
+/// Code that is not often needed.
+fn rare(value: u32) -> u32 {
+    let (mut value, mut left) = (value, value);
+    while left > 3 {
+        value = step(value) ^ left;
+        left /= 3;
+    }
+    value
+}
+
+/// The long way is the likely one.
+#[kernel]
+fn expects_it(x: &[u32], mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    let x = x[i.get()];
+    if let Some(y) = y.get_mut(&i) {
+        *y = if likely(x > 100) { rare(x) } else { x ^ 4444 };
+    }
+}
+
+/// The long way is the unlikely one.
+#[kernel]
+fn does_not_expect_it(x: &[u32], mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    let x = x[i.get()];
+    if let Some(y) = y.get_mut(&i) {
+        *y = if unlikely(x > 100) { rare(x) } else { x ^ 4444 };
+    }
+}
+
+#[test]
+fn unlikely_code_stands_out_of_the_way() {
+    // The store stands where the likely way ends: after one of the two, before the other.
+    let (expected, unexpected) = ["expects_it", "does_not_expect_it"].map(|name| ptx::of(module_path!(), name)).into();
+    for text in expected.before("st.global") {
+        assert!(text.contains(&FACTOR.to_string()) && !text.contains("4444"), "{text}");
+    }
+    for text in unexpected.before("st.global") {
+        assert!(text.contains("4444") && !text.contains(&FACTOR.to_string()), "{text}");
+    }
+}
+
+/// An element that is there.
+///
+/// # Safety
+/// `x` has more than 64 elements, and `n` is at most 64.
+#[kernel]
+unsafe fn assumes(n: u64, x: &[u32], mut y: GridSliceMut<u32>) {
+    // SAFETY: the caller's promise.
+    unsafe { assume(x.len() > 64 && n <= 64) };
+    if let Some(y) = y.get_mut(&global_idx()) {
+        *y = x[n as usize];
+    }
+}
+
+/// The same, unknown.
+#[kernel]
+fn checks(n: u64, x: &[u32], mut y: GridSliceMut<u32>) {
+    if let Some(y) = y.get_mut(&global_idx()) {
+        *y = x[n as usize];
+    }
+}
+
+#[test]
+fn assumptions_remove_checks() {
+    // A panic ends in `exit`; with debug assertions the assumption itself is checked.
+    ptx::of(module_path!(), "checks").check("exit;");
+    if cfg!(debug_assertions) {
+        ptx::of(module_path!(), "assumes").check("exit;");
+    } else {
+        ptx::of(module_path!(), "assumes").check_not("exit;");
+    }
+    check_on_devices(&[7; 3], |stream| {
+        let mut output = stream.zeroed::<u32>(3)?;
+        let input = stream.filled(7, 65)?;
+        // SAFETY: there are 65 elements.
+        unsafe { assumes::launch(stream, LaunchConfig::for_len(3), 64, &input, &mut output)? };
+        checks::launch(stream, LaunchConfig::for_len(3), 64, &input, &mut output)?;
+        stream.to_host(&output)
+    });
+    let stream = warpsmith_tests::cpu().stream().expect("a device gives streams");
+    let mut output = stream.zeroed::<u32>(3).expect("a small allocation works");
+    let input = stream.filled(7, 65).expect("a small allocation works");
+    // SAFETY: the executor checks the promise, which is what this is about.
+    let launched = unsafe { assumes::launch(&stream, LaunchConfig::for_len(3), 65, &input, &mut output) };
+    let error = launched.and_then(|()| stream.synchronize()).expect_err("65 is more than 64");
+    assert!(error.to_string().contains("`assume` was given a condition that is false"), "{error}");
 }

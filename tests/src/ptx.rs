@@ -97,6 +97,12 @@ impl Text {
         self.forms.iter().map(|form| form.matches(part).count()).collect()
     }
 
+    /// What stands before the first `part`, in each form that has one.
+    #[must_use]
+    pub fn before(&self, part: &str) -> Vec<&str> {
+        self.forms.iter().filter_map(|form| Some(form.split_once(part)?.0)).collect()
+    }
+
     /// Demands that `part` occurs in every form.
     ///
     /// # Panics

@@ -52,6 +52,7 @@ api! {
     LLVMGetTypeContext(Raw) -> Raw;
     LLVMLinkModules2(Raw, Raw) -> c_int;
     LLVMStripModuleDebugInfo(Raw) -> c_int;
+    LLVMAddModuleFlag(Raw, c_int, *const c_char, usize, Raw);
     LLVMSetTarget(Raw, *const c_char);
     LLVMPrintModuleToString(Raw) -> *mut c_char;
     LLVMVerifyModule(Raw, c_int, *mut *mut c_char) -> c_int;

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use super::api::{Raw, api, c, take_message};
 use super::context::take_buffer;
-use super::{Type, Value};
+use super::{Context, Type, Value};
 
 /// A module: functions and globals.
 pub(crate) struct Module(pub(super) Raw);
@@ -110,6 +110,15 @@ impl Module {
         declaration
     }
 
+    /// Sets a flag of the whole module; it overrides what was set before.
+    pub(crate) fn set_flag(&self, context: &Context, name: &str, value: u32) {
+        // SAFETY: a live module of this context; the length belongs to the pointer; 3 is "override".
+        unsafe {
+            let value = (api().LLVMValueAsMetadata)(context.int(32).int_value(u64::from(value)).0);
+            (api().LLVMAddModuleFlag)(self.0, 3, name.as_ptr().cast(), name.len(), value);
+        }
+    }
+
     pub(crate) fn strip_debug_info(&self) {
         // SAFETY: a live module.
         unsafe { (api().LLVMStripModuleDebugInfo)(self.0) };
@@ -175,16 +184,16 @@ impl Module {
 pub(crate) struct Machine(pub(super) Raw);
 
 impl Machine {
-    pub(crate) fn new(triple: &str, cpu: &str, features: &str) -> Result<Self, String> {
+    pub(crate) fn new(triple: &str, cpu: &str, features: &str, level: i32) -> Result<Self, String> {
         let (triple, cpu, features) = (c(triple), c(cpu), c(features));
         let (mut target, mut message) = (null_mut(), null_mut());
         // SAFETY: places to write to and strings that end in zero.
         if unsafe { (api().LLVMGetTargetFromTriple)(triple.as_ptr(), &mut target, &mut message) } != 0 {
             return Err(take_message(message));
         }
-        // SAFETY: a target that LLVM gave; 3 is the highest optimisation level, 0 the default relocation and code model.
+        // SAFETY: a target that LLVM gave; levels are 0 to 3, 0 is the default relocation and code model.
         let raw = unsafe {
-            (api().LLVMCreateTargetMachine)(target, triple.as_ptr(), cpu.as_ptr(), features.as_ptr(), 3, 0, 0)
+            (api().LLVMCreateTargetMachine)(target, triple.as_ptr(), cpu.as_ptr(), features.as_ptr(), level, 0, 0)
         };
         if raw.is_null() { Err("LLVM has no code generator for this target".to_owned()) } else { Ok(Self(raw)) }
     }

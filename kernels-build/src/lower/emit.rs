@@ -10,7 +10,7 @@ use super::names::{
     STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, atomics, dump, link, loops, statics, validate, workarounds};
+use super::{aggregates, atomics, dump, link, shape, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
@@ -36,10 +36,26 @@ pub(super) fn ptx_version(architecture: u32) -> u32 {
     }
 }
 
-/// The code generator for an architecture.
+/// The code generator for an architecture, optimising in full.
 pub(super) fn machine(architecture: u32, ptx_version: u32) -> Result<Machine, String> {
+    machine_at(architecture, ptx_version, 3)
+}
+
+/// The code generator for an architecture at a level from 0 to 3.
+fn machine_at(architecture: u32, ptx_version: u32, level: i32) -> Result<Machine, String> {
     let features = format!("+ptx{ptx_version}");
-    Machine::new(TRIPLE, &format!("sm_{architecture}"), &features)
+    Machine::new(TRIPLE, &format!("sm_{architecture}"), &features, level)
+}
+
+/// LLVM's pipeline for a kernel, and the code generator's level.
+fn level(entry: &Entry) -> (&'static str, i32) {
+    match entry.options.opt_level {
+        1 => ("default<O0>", 0),
+        2 => ("default<O1>", 1),
+        3 => ("default<O2>", 2),
+        5 => ("default<Os>", 2),
+        _ => ("default<O3>", 3),
+    }
 }
 
 /// Why a kernel was not lowered.
@@ -88,7 +104,7 @@ pub(super) fn finish(
     }
     aggregates::expand(&context, &module);
     statics::break_rings(&context, &module, &entry.symbol)?;
-    float_flags(&module, entry);
+    flags(&context, &module, entry);
     let prepared = module.to_bitcode();
     let mut sites = Sites { of_target: sites, numbers: HashMap::new(), of_kernel: Vec::new() };
     // Where the kernel asks for its place in the grid, launches along x get code of their own.
@@ -120,7 +136,8 @@ fn variant(
     let lowest = architectures.iter().copied().min().unwrap_or(75);
     answer_architecture(&context, &module, lowest)?;
     build_entry(&context, &module, entry)?;
-    let lowest = machine(lowest, ptx_version(lowest))?;
+    let (pipeline, level) = level(entry);
+    let lowest = machine_at(lowest, ptx_version(lowest), level)?;
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
     if let Some(panic) = module.function(PANIC) {
         panic.set_linkage(linkage::EXTERNAL);
@@ -131,8 +148,8 @@ fn variant(
         panic.add_attribute(FUNCTION, context.enum_attribute("noinline", 0));
         panic.add_attribute(FUNCTION, context.enum_attribute("cold", 0));
     }
-    module.run("default<O3>", Some(&lowest))?;
-    loops::release(&module);
+    module.run(pipeline, Some(&lowest))?;
+    shape::release(&module);
     let unsupported = validate::remaining(&module, doubts);
     if !unsupported.is_empty() {
         return Err(Failure::Unsupported(unsupported));
@@ -164,7 +181,7 @@ fn variant(
     for architecture in architectures {
         let copy = module.duplicate();
         let ptx_version = ptx_version(*architecture).max(needed);
-        let machine = machine(*architecture, ptx_version)?;
+        let machine = machine_at(*architecture, ptx_version, level)?;
         let outer = copy.function(&entry.ptx_name()).ok_or_else(|| "the entry vanished".to_owned())?;
         atomics::write(&context, &copy, outer, &pointers, &machine, *architecture)?;
         let ptx = machine.emit(&copy)?.replace(REWRITTEN, "");
@@ -467,22 +484,54 @@ fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result
     Ok(())
 }
 
-/// Sets the flags that let `a * b + c` fuse, or floats be treated as reals.
-fn float_flags(module: &Module, entry: &Entry) {
+/// Sets the flags that let `a * b + c` fuse, `f32` division and roots be approximated, or floats be treated as reals, and
+/// says what becomes of subnormals and whether size counts.
+fn flags(context: &Context, module: &Module, entry: &Entry) {
     const CONTRACT: u32 = 1 << 5;
+    const APPROXIMATE: u32 = 1 << 6;
     const FAST: u32 = 0x7f;
-    let wanted = match (entry.options.fast_math != 0, entry.options.contract != 0) {
+    let options = entry.options;
+    if options.opt_level == 5 {
+        for function in module.functions().filter(|f| !f.is_declaration()) {
+            function.add_attribute(FUNCTION, context.enum_attribute("optsize", 0));
+        }
+    }
+    if options.ftz != 0 {
+        for function in module.functions().filter(|f| !f.is_declaration()) {
+            let value = "preserve-sign,preserve-sign";
+            function.add_attribute(FUNCTION, context.string_attribute("denormal-fp-math-f32", value));
+        }
+        // What libdevice asks for the same.
+        module.set_flag(context, "nvvm-reflect-ftz", 1);
+    }
+    let everywhere = match (options.fast_math != 0, options.contract != 0) {
         (true, _) => FAST,
         (false, true) => CONTRACT,
-        (false, false) => return,
+        (false, false) => 0,
     };
+    if everywhere == 0 && options.approx == 0 {
+        return;
+    }
     for function in module.functions() {
         for instruction in function.instructions() {
-            if let Some(flags) = instruction.fast_math_flags() {
+            let Some(flags) = instruction.fast_math_flags() else { continue };
+            let approximates = options.approx != 0 && is_division_or_root(instruction);
+            let wanted = everywhere | if approximates { APPROXIMATE } else { 0 };
+            if wanted != 0 {
                 instruction.set_fast_math_flags(flags | wanted);
             }
         }
     }
+}
+
+/// Whether an instruction is one of those on `f32` that have an approximate form.
+fn is_division_or_root(instruction: Value) -> bool {
+    instruction.ty().kind() == kind::FLOAT
+        && match instruction.opcode() {
+            opcode::FDIV => true,
+            opcode::CALL => instruction.called().as_function().is_some_and(|f| f.name() == "llvm.sqrt.f32"),
+            _ => false,
+        }
 }
 
 /// Whether the call graph has a ring or a call through a pointer.

@@ -135,6 +135,9 @@ fn options(desc: &ConstBytes) -> Option<KernelOptions> {
         contract: at(offset_of!(KernelOptions, contract))?,
         fast_math: at(offset_of!(KernelOptions, fast_math))?,
         unchecked: at(offset_of!(KernelOptions, unchecked))?,
+        opt_level: at(offset_of!(KernelOptions, opt_level))?,
+        ftz: at(offset_of!(KernelOptions, ftz))?,
+        approx: at(offset_of!(KernelOptions, approx))?,
     })
 }
 

@@ -30,6 +30,8 @@ pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
 pub(super) const LOOP_BEFORE: &str = "__warpsmith_loop_before";
 /// Stands in the loop's body: `(name, count)`, where 0 copies are as many as the loop has steps.
 pub(super) const LOOP_UNROLL: &str = "__warpsmith_loop_unroll";
+/// A condition with the value that is expected of it: `(condition, expected) -> condition`.
+pub(super) const EXPECT: &str = "__warpsmith_expect";
 /// Allocates device memory: `(size, align) -> ptr`.
 pub(super) const ALLOCATE: &str = "__warpsmith_alloc";
 /// Allocates zeroed device memory: `(size, align) -> ptr`.

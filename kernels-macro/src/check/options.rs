@@ -29,7 +29,12 @@ pub(super) fn options(kernel: &KernelFn, problems: &mut Problems) {
             "max_threads" => number(option, MAX_BLOCK_THREADS, "threads in a block", problems),
             "min_blocks" => number(option, MAX_RESIDENT_BLOCKS, "resident blocks", problems),
             "max_registers" => number(option, MAX_REGISTERS, "registers a thread", problems),
-            "contract" | "fast_math" | "unchecked" => {
+            "opt_level" => {
+                if let Err(error) = opt_level(option) {
+                    problems.option_error(error);
+                }
+            }
+            "contract" | "fast_math" | "unchecked" | "ftz" | "approx" => {
                 if let Some(value) = &option.value {
                     problems.option(value, format!("`{name}` takes no value; write `{name}`, or leave it out"));
                 }
@@ -38,7 +43,7 @@ pub(super) fn options(kernel: &KernelFn, problems: &mut Problems) {
                 &option.name,
                 format!(
                     "unknown option `{name}`; there are `block`, `max_threads`, `min_blocks`, `max_registers`, `contract`, \
-                     `fast_math` and `unchecked`"
+                     `approx`, `ftz`, `fast_math`, `opt_level` and `unchecked`"
                 ),
             ),
         }
@@ -49,6 +54,18 @@ pub(super) fn options(kernel: &KernelFn, problems: &mut Problems) {
             "`unchecked` removes index checks, so the kernel's caller answers for them; write `unsafe fn`, or remove \
              `unchecked`",
         );
+    }
+    if let (Some(_), Some(option)) = (kernel.option("fast_math"), kernel.option("approx")) {
+        problems.option(
+            &option.name,
+            "`fast_math` approximates division and roots already; remove `approx`, or `fast_math`",
+        );
+    }
+    if let (Some(level), Some(option)) = (kernel.option("opt_level"), kernel.option("fast_math"))
+        && matches!(opt_level(level), Ok(1))
+    {
+        problems
+            .option(&option.name, "`fast_math` lets the optimiser do more, and `opt_level = 0` turns it off; keep one");
     }
     if let (Some(_), Some(option)) = (kernel.option("block"), kernel.option("max_threads")) {
         problems.option(&option.name, "`block` already fixes the number of threads; remove `max_threads`, or `block`");
@@ -70,6 +87,23 @@ pub(crate) fn block_shape(value: &Expr) -> Vec<&Expr> {
         Expr::Paren(paren) => vec![&paren.expr],
         Expr::Group(group) => block_shape(&group.expr),
         _ => vec![value],
+    }
+}
+
+/// The level in the value of `opt_level`, plus 1, with 5 for `"s"`.
+pub(crate) fn opt_level(option: &KernelOption) -> syn::Result<u32> {
+    const LEVELS: &str = "`opt_level` is 0, 1, 2, 3, or \"s\" for small code";
+    let Some(mut value) = option.value.as_ref() else { return Err(Error::new_spanned(&option.name, LEVELS)) };
+    while let Expr::Group(group) = value {
+        value = &group.expr;
+    }
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => match int.base10_parse::<u32>() {
+            Ok(level @ 0..=3) => Ok(level + 1),
+            _ => Err(Error::new(int.span(), LEVELS)),
+        },
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if text.value() == "s" => Ok(5),
+        _ => Err(Error::new_spanned(value, LEVELS)),
     }
 }
 
@@ -136,6 +170,9 @@ fn block(option: &KernelOption, problems: &mut Problems) {
 pub(crate) fn constant_checks(option: &KernelOption) -> Option<TokenStream> {
     let value = option.value.as_ref()?;
     let at = value.span().resolved_at(Span::mixed_site());
+    if option.name == "opt_level" {
+        return None;
+    }
     let values = if option.name == "block" { block_shape(value) } else { vec![value] };
     if values.iter().all(|value| literal(value).is_some()) {
         return None;

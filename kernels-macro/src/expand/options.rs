@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
 
-use crate::check::{block_shape, constant_checks};
+use crate::check::{block_shape, constant_checks, opt_level};
 use crate::parse::KernelFn;
 
 /// The kernel's options as a constant of type `KernelOptions`.
@@ -20,6 +20,10 @@ pub(super) fn options(kernel: &KernelFn) -> TokenStream {
                 let shape = block_shape(value);
                 let missing = (shape.len()..3).map(|_| Literal::u32_unsuffixed(1));
                 fields.push(quote_spanned!(site=> #field: [#(#shape,)* #(#missing),*]));
+            }
+            Some(_) if field == "opt_level" => {
+                let level = opt_level(option).unwrap_or(0);
+                fields.push(quote_spanned!(site=> #field: #level));
             }
             Some(value) => fields.push(quote_spanned!(site=> #field: #value)),
         }

@@ -11,4 +11,14 @@ fn clear(x: &[f32]) {
     let _ = x;
 }
 
+#[kernel(fast_math, approx)]
+fn divide(x: &[f32]) {
+    let _ = x;
+}
+
+#[kernel(opt_level = 0, fast_math)]
+fn debug(x: &[f32]) {
+    let _ = x;
+}
+
 fn main() {}

@@ -1,11 +1,12 @@
-//! Turns the markers of `#[unroll]` and `#[no_unroll]` into LLVM's metadata on the edges that close the loop.
+//! Turns the markers of hints into what LLVM knows: those of `#[unroll]` and `#[no_unroll]` into metadata on the edges that close
+//! the loop, those of `likely` and `unlikely` into expectations.
 //!
 //! A marker stands first in the loop's body, where it is part of a loop of the control flow graph long before iterators are
 //! inlined; what the optimiser makes of the loop keeps its metadata.
 
 use std::collections::{HashMap, HashSet};
 
-use super::names::{LOOP_BEFORE, LOOP_UNROLL};
+use super::names::{EXPECT, LOOP_BEFORE, LOOP_UNROLL};
 use crate::llvm::{Block, Context, Metadata, Module, Value, opcode};
 
 /// Hands each hint to its loop, and removes the markers.
@@ -37,6 +38,13 @@ pub(super) fn annotate(context: &Context, module: &Module) {
     }
     for before in calls(LOOP_BEFORE) {
         before.replace_with(context.int(32).int_value(0));
+    }
+    for expectation in calls(EXPECT) {
+        let ty = expectation.called_type();
+        let builder = context.builder();
+        builder.before(expectation);
+        let intrinsic = module.declare("llvm.expect.i1", ty);
+        expectation.replace_with(builder.call(ty, intrinsic, &expectation.arguments()));
     }
 }
 
