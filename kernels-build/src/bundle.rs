@@ -62,6 +62,8 @@ pub struct KernelRecord {
     pub shared_bytes: u64,
     /// Its panic sites; a panic record on the device names one by index.
     pub sites: Vec<PanicSite>,
+    /// Its places that print; a record in a stream's output buffer names one by index.
+    pub prints: Vec<PrintSite>,
     /// Its PTX, one or two for each architecture, lowest first.
     pub images: Vec<Image>,
 }
@@ -90,6 +92,15 @@ pub struct PanicSite {
     pub pieces: Vec<String>,
     /// How to print each value. Those that are not [`ValueFormat::Opaque`] are the record's, in order.
     pub values: Vec<SiteValue>,
+}
+
+/// A place where a kernel prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrintSite {
+    /// The format, as `format_args!` has it; every placeholder says which value it prints, by number.
+    pub format: String,
+    /// The values' types, as `warpsmith_device::print::TypeCode` has them.
+    pub types: Vec<u64>,
 }
 
 /// How a value of a panic's message prints: what it is, and the options of its placeholder.

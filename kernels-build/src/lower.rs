@@ -15,6 +15,7 @@ mod link;
 mod math;
 mod names;
 mod panics;
+mod prints;
 mod retarget;
 mod shape;
 mod statics;

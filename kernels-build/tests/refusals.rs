@@ -70,7 +70,7 @@ fn a_panic_that_is_caught() {
 fn printing_threads_and_assembly() {
     let project = project("host-things");
     let message = refused(&project, "", "{ println!(\"{x}\"); x }");
-    assert_names(&message, &["host_things::offender", "printing", "stay on the host"]);
+    assert_names(&message, &["host_things::offender", "print with `gpu_println!`", "stay on the host"]);
     let message = refused(&project, "", "std::thread::spawn(move || x).join().unwrap()");
     assert_names(&message, &["host_things::offender", "threads"]);
     if cfg!(target_arch = "x86_64") {

@@ -4,6 +4,7 @@
 //! [`Block`] for what the threads of a block do together. Kernels never name this module.
 
 use core::cell::Cell;
+use core::fmt;
 use core::panic::Location;
 use core::ptr;
 
@@ -40,6 +41,12 @@ pub trait Block {
 
     /// The block's dynamic shared memory, aligned to at least 16 bytes, and its size in bytes.
     fn dynamic_shared(&self) -> (*mut u8, usize);
+}
+
+/// Takes what a launch's threads print.
+pub trait Output: Sync {
+    /// Takes what one thread printed, whole lines or parts of one.
+    fn print(&self, block: Dim3, thread: Dim3, text: fmt::Arguments<'_>);
 }
 
 /// What the threads at a barrier voted.
@@ -183,6 +190,7 @@ pub use crate::shared::SharedSite;
 /// One core's view of the launch: which thread of which block runs on it now.
 pub struct Context<'a> {
     block: &'a dyn Block,
+    output: Option<&'a dyn Output>,
     grid_dim: Dim3,
     block_dim: Dim3,
     threads_per_block: u64,
@@ -202,6 +210,7 @@ impl<'a> Context<'a> {
         let zero = Dim3 { x: 0, y: 0, z: 0 };
         Self {
             block,
+            output: None,
             grid_dim,
             block_dim,
             threads_per_block: block_dim.count(),
@@ -212,6 +221,12 @@ impl<'a> Context<'a> {
             thread_idx: Cell::new(zero),
             thread: Cell::new(0),
         }
+    }
+
+    /// The same, with what the threads print going to `output`.
+    #[must_use]
+    pub fn with_output(self, output: &'a dyn Output) -> Self {
+        Self { output: Some(output), ..self }
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
@@ -331,6 +346,16 @@ pub(crate) fn current<R>(name: &str, f: impl FnOnce(&Context<'_>) -> R) -> R {
     match try_current(f) {
         Some(result) => result,
         None => outside_a_kernel(name),
+    }
+}
+
+/// Prints what a kernel's thread prints; outside a kernel it goes to the standard output.
+pub(crate) fn print(text: fmt::Arguments<'_>) {
+    let printed = try_current(|context| {
+        context.output.map(|output| output.print(context.block_idx(), context.thread_idx(), text)).is_some()
+    });
+    if printed != Some(true) {
+        std::print!("{text}");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Whatever several threads do together stays volatile (no `pure`, no `nomem`), so that no pass copies or moves it.
 
+pub(crate) mod print;
 pub(crate) mod shape;
 pub(crate) mod warp;
 

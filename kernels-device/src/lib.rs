@@ -23,6 +23,7 @@ pub mod host;
 pub mod index;
 #[cfg(warpsmith_device)]
 mod intrinsics;
+pub mod print;
 pub mod shape;
 pub mod shared;
 pub mod view;

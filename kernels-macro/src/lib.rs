@@ -6,6 +6,7 @@ mod derive_warp_value;
 mod expand;
 mod loops;
 mod parse;
+mod print;
 
 #[cfg(test)]
 mod expansion_tests;
@@ -198,4 +199,66 @@ pub fn kernel_value(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(WarpValue)]
 pub fn warp_value(item: TokenStream) -> TokenStream {
     derive_warp_value::warp_value(item.into()).into()
+}
+
+/// Prints a line from a kernel, with the formats of `println!`.
+///
+/// On a GPU the thread writes the values, and which place prints them, into a buffer of the stream in page-locked host
+/// memory; the format never leaves the host, which puts the text together when the stream is synchronised (or copied from,
+/// or dropped). Lines of one thread come in order, lines of different threads in any order, and never one inside another.
+/// Where they go, `Stream::set_output_sink` and `Device::set_output_sink` say; without them to the standard output.
+///
+/// When the buffer is full, further lines are lost until the next synchronise. A notice then says how many, of which
+/// kernel; `Device::set_output_bytes` gives streams larger buffers. A line takes 40 bytes and 8 for each value (16 for a
+/// 128-bit one; a text its length and 8).
+///
+/// The CPU executor prints at once, and loses nothing. Outside a kernel this is `println!`.
+///
+/// # What can be printed
+/// Integers of every width, `f32`, `f64`, `half::f16` and `bf16`, `bool`, `char`, pointers, text, `Dim3`, and arrays,
+/// slices and references of these: see `Printable`. All of `format_args!` is understood: positions, names, captured
+/// variables, `width$`, `.*`. The format itself is a string literal.
+///
+/// PTX: an `atom.sys.add.u64` for the room, then `st.volatile.b64` for each word and a `st.release.sys.b64`; compute
+/// capability 7.0. A kernel that prints nothing is compiled as if this did not exist.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// #[kernel]
+/// fn halves(x: &[f32]) {
+///     let i = thread_idx().x as usize;
+///     let half = x[i] / 2.0;
+///     gpu_println!("x[{i}] / 2 = {half:.3}");
+/// }
+///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let x = stream.to_device(&[1.0f32, 2.5])?;
+/// halves::launch(&stream, LaunchConfig::new(1, 2), &x)?;
+/// stream.synchronize()?; // prints "x[0] / 2 = 0.500" and "x[1] / 2 = 1.250"
+/// # Ok(())
+/// # }
+/// ```
+/// # Source
+/// CUDA C++ Programming Guide, "Formatted Output"; Rust's `std::fmt`.
+#[proc_macro]
+pub fn gpu_println(input: TokenStream) -> TokenStream {
+    print::print(input.into(), true).into()
+}
+
+/// Prints from a kernel without ending the line: `gpu_println!` says how.
+///
+/// What one thread prints in pieces is put together: a line comes out whole once the thread ends it, or the launch ends.
+#[proc_macro]
+pub fn gpu_print(input: TokenStream) -> TokenStream {
+    print::print(input.into(), false).into()
+}
+
+/// What `gpu_dbg!` of the crate `warpsmith` is made of.
+#[doc(hidden)]
+#[proc_macro]
+pub fn gpu_dbg_line(input: TokenStream) -> TokenStream {
+    print::dbg(input.into()).into()
 }

@@ -8,6 +8,7 @@
 
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
+use warpsmith_device::host::Output;
 
 mod block;
 mod coroutine;
@@ -36,6 +37,8 @@ pub(crate) struct CpuLaunch<'a> {
     pub(crate) needs_coroutines: bool,
     /// Stack of a coroutine in bytes, [`DEFAULT_STACK_BYTES`] or more where a kernel asks for more.
     pub(crate) stack_bytes: usize,
+    /// Takes what the threads print.
+    pub(crate) output: &'a dyn Output,
     /// One thread's run.
     pub(crate) body: &'a (dyn for<'s> Fn(&'s Scope) + Sync),
 }

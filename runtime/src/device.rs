@@ -1,7 +1,7 @@
 //! The device that runs kernels: a GPU, or the CPU executor, behind one type.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::CudaContext;
@@ -10,11 +10,12 @@ use warpsmith_device::Dim3;
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::module::{KernelTable, LoadedKernel};
+use crate::output::{DEFAULT_OUTPUT_BYTES, OutputLine, Sink, SinkSlot, standard_output};
 use crate::panic_report::RecordPool;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamInner};
 
 /// A launch's id is its kernel's number above this many bits, and a count in them.
-pub(crate) const LAUNCH_COUNT_BITS: u32 = 40;
+pub(crate) const LAUNCH_COUNT_BITS: u32 = warpsmith_device::print::layout::LAUNCH_COUNT_BITS;
 
 /// The environment variable that chooses the device of [`Device::new`].
 const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
@@ -46,6 +47,8 @@ struct DeviceInner {
     kernels: KernelTable,
     has_deferred: AtomicBool,
     deferred: Mutex<Option<Error>>,
+    sink: SinkSlot,
+    output_bytes: AtomicUsize,
 }
 
 enum Kind {
@@ -60,6 +63,25 @@ pub(crate) struct GpuParts {
     /// `None` where the driver has no pools.
     pub(crate) pool: Option<Arc<GpuPool>>,
     pub(crate) records: RecordPool,
+    /// Streams on which kernels that print were launched.
+    printing: Mutex<Vec<Weak<StreamInner>>>,
+}
+
+impl GpuParts {
+    /// Has [`Self::hand_over_output`] ask this stream.
+    pub(crate) fn note_printing(&self, stream: &Arc<StreamInner>) {
+        let mut printing = self.printing.lock().unwrap_or_else(PoisonError::into_inner);
+        printing.retain(|known| known.strong_count() > 0);
+        if !printing.iter().any(|known| known.as_ptr() == Arc::as_ptr(stream)) {
+            printing.push(Arc::downgrade(stream));
+        }
+    }
+
+    /// Hands over what the kernels of all streams have printed.
+    fn hand_over_output(&self) {
+        let printing = self.printing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        printing.iter().filter_map(Weak::upgrade).for_each(|stream| stream.hand_over_output());
+    }
 }
 
 /// The version of a GPU's instruction set: 9.0 for Hopper.
@@ -249,7 +271,13 @@ impl Device {
             // Without a pool allocation is slower, and nothing else changes.
             _ => GpuPool::new(gpu).inspect_err(|error| tracing::warn!(%error, "no memory pool")).ok().map(Arc::new),
         };
-        let parts = GpuParts { gpu: Arc::clone(gpu), capability, pool, records: RecordPool::new(Arc::clone(gpu)) };
+        let parts = GpuParts {
+            gpu: Arc::clone(gpu),
+            capability,
+            pool,
+            records: RecordPool::new(Arc::clone(gpu)),
+            printing: Mutex::default(),
+        };
         Ok(Self::from_parts(Kind::Gpu(parts), gpu.name()?, limits))
     }
 
@@ -261,6 +289,8 @@ impl Device {
             kernels: KernelTable::default(),
             has_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
+            sink: SinkSlot::default(),
+            output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -328,14 +358,16 @@ impl Device {
 
     /// Waits for all work of the GPU's context, that of other libraries included.
     ///
-    /// Panics of kernels are reported by the streams they ran on. Those of streams that were dropped before are reported here,
+    /// What kernels have printed comes out. Their panics are reported by the streams they ran on. Those of streams that were dropped before are reported here,
     /// and so are failures to free memory.
     ///
     /// # Errors
     /// [`DeviceError`] when earlier work failed, [`KernelPanic`](crate::KernelPanic), [`MemoryError`](crate::MemoryError).
     pub fn synchronize(&self) -> Result<()> {
         if let Some(parts) = self.parts() {
-            parts.gpu.synchronize().map_err(|source| self.failed("earlier work on it failed", source))?;
+            let waited = parts.gpu.synchronize();
+            parts.hand_over_output();
+            waited.map_err(|source| self.failed("earlier work on it failed", source))?;
         }
         self.take_deferred()
     }
@@ -372,6 +404,34 @@ impl Device {
     /// [`DeviceError`] when the driver refuses, as it does once such a kernel was loaded.
     pub fn set_heap_bytes(&self, bytes: usize) -> Result<()> {
         self.write_limit(Limit::MallocHeapSize, bytes, "its heap size could not be set")
+    }
+
+    /// Sets who takes the lines that kernels print on streams which have no sink of their own; until then they go to the
+    /// standard output. The sink is called by whoever synchronises, and on the CPU executor by the threads that run kernels,
+    /// which wait meanwhile; it must not use the stream that the line comes from.
+    pub fn set_output_sink(&self, sink: impl Fn(&OutputLine<'_>) + Send + Sync + 'static) {
+        self.inner.sink.set(Some(Arc::new(sink)));
+    }
+
+    /// Has lines that kernels print go to the standard output again.
+    pub fn clear_output_sink(&self) {
+        self.inner.sink.set(None);
+    }
+
+    /// Bytes of the buffer that each stream has for what its kernels print: 1 MiB unless it was set.
+    #[must_use]
+    pub fn output_bytes(&self) -> usize {
+        self.inner.output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bytes of that buffer. A stream on which kernels have printed keeps its buffer until it is synchronised. The
+    /// CPU executor prints at once and needs none.
+    pub fn set_output_bytes(&self, bytes: usize) {
+        self.inner.output_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn output_sink(&self) -> Sink {
+        self.inner.sink.get().unwrap_or_else(standard_output)
     }
 
     fn read_limit(&self, limit: Limit, operation: &'static str) -> Result<Option<usize>> {

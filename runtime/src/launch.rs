@@ -18,6 +18,7 @@ use crate::cpu::{self, CpuLaunch};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
 use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
+use crate::output::LaunchOutput;
 use crate::stream::Stream;
 
 /// Lists the addresses of an entry's arguments, in order.
@@ -94,6 +95,12 @@ impl<'a> Launch<'a> {
             unreachable!("a kernel loaded for a GPU's stream has code for it");
         };
         let record = queue.record_address();
+        let stream = self.binder.stream;
+        let _printing = if self.kernel.prints() {
+            stream.prepare_output(&self.kernel).map_err(|source| self.refused(source))?
+        } else {
+            None
+        };
         let launch = queue.next_launch(&self.kernel);
         let mut list = ArgumentList::new();
         arguments(&mut |address| list.push(address));
@@ -135,6 +142,7 @@ impl<'a> Launch<'a> {
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let output = LaunchOutput::new(self.kernel.path(), self.binder.stream.output_sink());
         let request = CpuLaunch {
             kernel: self.kernel.path(),
             grid_dim: self.config.grid_dim(),
@@ -142,9 +150,12 @@ impl<'a> Launch<'a> {
             shared_bytes: self.config.shared_bytes() as usize,
             needs_coroutines: self.kernel.needs_coroutines(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
+            output: &output,
             body,
         };
-        if let Err(panic) = cpu::run(&request) {
+        let ran = cpu::run(&request);
+        output.finish();
+        if let Err(panic) = ran {
             // As on a GPU, it is the next synchronise that reports it.
             let (file, line, column) =
                 if panic.file.is_empty() { self.kernel.place() } else { (panic.file, panic.line, panic.column) };

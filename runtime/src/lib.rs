@@ -33,6 +33,7 @@ mod error;
 mod event;
 mod launch;
 mod memory;
+mod output;
 mod stream;
 
 pub mod prelude;
@@ -54,15 +55,19 @@ pub use error::{
 pub use event::Event;
 pub use launch::{Binder, LaunchArg, LaunchConfig, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
+pub use output::OutputLine;
 pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
 
 pub use cudarc;
-pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
+pub use warpsmith_build::bundle::{
+    Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat,
+};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::atomic::{
     AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic,
 };
+pub use warpsmith_device::print::Printable;
 pub use warpsmith_device::{
     AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
     RunIdx, Runs, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, block_dim,
@@ -74,14 +79,57 @@ pub use warpsmith_device::{
     sync_threads_or, sync_warp, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
 pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shape, shared, view, warp};
-pub use warpsmith_macro::{KernelValue, WarpValue, kernel, loops};
+pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
+
+/// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.
+///
+/// The value is one that `gpu_println!` prints with `{:#?}`. Several values give a tuple, none prints the place alone.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// #[kernel]
+/// fn squares(mut y: GridSliceMut<u32>) {
+///     let i = global_idx();
+///     if let Some(y) = y.get_mut(&i) {
+///         *y = gpu_dbg!(*y * *y) + 1; // prints "[src/main.rs:7:14] *y * *y = 9"
+///     }
+/// }
+///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let mut y = stream.to_device(&[3u32])?;
+/// squares::launch(&stream, LaunchConfig::for_len(1), &mut y)?;
+/// assert_eq!(stream.to_host(&y)?, [10]);
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! gpu_dbg {
+    () => {
+        $crate::__private::gpu_dbg_line!()
+    };
+    ($value:expr $(,)?) => {
+        match $value {
+            value => {
+                $crate::__private::gpu_dbg_line!(::core::stringify!($value), value);
+                value
+            }
+        }
+    };
+    ($($value:expr),+ $(,)?) => {
+        ($($crate::gpu_dbg!($value)),+,)
+    };
+}
 
 /// What the code that `#[kernel]` writes is made of; not for other code, and without promises between versions.
 #[doc(hidden)]
 pub mod __private {
     pub use warpsmith_device::abi::*;
-    pub use warpsmith_device::shape;
     pub use warpsmith_device::warp::{LaneBits, WarpValue};
+    pub use warpsmith_device::{print, shape};
+    pub use warpsmith_macro::gpu_dbg_line;
 
     pub use crate::launch::Launch;
 }

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord};
+use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
 
 use crate::device::{Device, GpuParts};
@@ -60,6 +60,17 @@ impl LoadedKernel {
     /// The panic site with this number.
     pub(crate) fn site(&self, number: u32) -> Option<&PanicSite> {
         self.record?.sites.get(usize::try_from(number).ok()?)
+    }
+
+    /// The place that prints with this number.
+    pub(crate) fn print_site(&self, number: u32) -> Option<&PrintSite> {
+        self.record?.prints.get(usize::try_from(number).ok()?)
+    }
+
+    /// Whether it may print.
+    #[inline]
+    pub(crate) fn prints(&self) -> bool {
+        self.record.is_some_and(|record| !record.prints.is_empty())
     }
 
     /// Its code on the GPU, or `None` on the CPU executor.

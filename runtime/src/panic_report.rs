@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpsmith_device::Dim3;
+use warpsmith_device::print::layout;
 
 use crate::driver::{Gpu, GpuEvent, GpuStream, PinnedMemory};
 use crate::error::{DriverError, KernelPanic};
@@ -32,7 +33,8 @@ const _: () = {
     assert!(offset_of!(PanicRecord, site) == 4 && offset_of!(PanicRecord, launch) == 8);
     assert!(offset_of!(PanicRecord, block) == 16 && offset_of!(PanicRecord, thread) == 28);
     assert!(offset_of!(PanicRecord, location) == 40 && offset_of!(PanicRecord, values) == 48);
-    assert!(offset_of!(PanicRecord, done) == 80 && size_of::<PanicRecord>() <= RECORD_BYTES);
+    assert!(offset_of!(PanicRecord, done) == 80 && size_of::<PanicRecord>() <= layout::OUTPUT_ADDRESS);
+    assert!(layout::OUTPUT_ADDRESS + 8 <= RECORD_BYTES);
 };
 
 /// Bytes set aside for a record: a cache line of the GPU.
@@ -78,6 +80,7 @@ impl RecordPool {
         let device = state.pages[page].device() + offset as u64;
         let record = RecordSlot { page, slot, host, device };
         record.clear();
+        record.set_output(0);
         Ok(record)
     }
 
@@ -137,6 +140,12 @@ impl RecordSlot {
     #[inline]
     pub(crate) fn device_address(&self) -> u64 {
         self.device
+    }
+
+    /// Tells kernels that are launched from here on where they print.
+    pub(crate) fn set_output(&self, address: u64) {
+        // SAFETY: the word lies behind the panic's part, inside the record.
+        unsafe { self.host.cast::<u8>().add(layout::OUTPUT_ADDRESS).cast::<u64>().write_volatile(address) }
     }
 
     /// Whether a kernel has panicked since the record was cleared: one load, no call of the driver.

@@ -5,11 +5,11 @@
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use warpsmith_build::bundle::{
-    Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat, frame,
+    Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat, frame,
 };
 use warpsmith_device::GridSliceMut;
 use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
@@ -121,6 +121,7 @@ kernels! {
     NEWER_GPU, "newer_gpu";
     OTHER_LAYOUT, "other_layout";
     RECURSIVE, "recursive";
+    PRINT, "print";
     ABSENT, "absent";
 }
 
@@ -162,7 +163,12 @@ fn device() -> Device {
     let mut other_layout = record("other_layout", "good");
     other_layout.params[0].size = 8;
     let recursive = KernelRecord { entry: "count".to_owned(), unbounded_stack: true, ..record("recursive", "good") };
+    let print = KernelRecord {
+        prints: vec![PrintSite { format: "element {0:>3}\n".to_owned(), types: vec![<u32 as Printable>::TYPE.0] }],
+        ..record("print", "good")
+    };
     let kernels = vec![
+        print,
         record("count", "good"),
         record("panic", "good"),
         record("too_new", "too new"),
@@ -368,6 +374,118 @@ simulated_test!(a_panic_on_a_dropped_stream_is_reported_by_the_device, "", {
     device.synchronize().unwrap();
 });
 
+/// A line's block, thread and text, and how many were lost.
+type Line = (u32, u32, String, u64);
+
+/// Has a stream's lines kept.
+fn keep(stream: &Stream) -> Arc<Mutex<Vec<Line>>> {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    stream.set_output_sink(move |line| {
+        assert_eq!(line.kernel, "warpsmith::simulated::print");
+        kept.lock().unwrap().push((line.block.x, line.thread.x, line.text.to_owned(), line.lost));
+    });
+    lines
+}
+
+simulated_test!(lines_are_read_from_a_buffer_that_only_kernels_that_print_have, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let lines = keep(&stream);
+    let mut memory = stream.zeroed::<u32>(257).unwrap();
+    let before = calls(c"allocate host");
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(calls(c"allocate host"), before);
+    hold(true);
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    assert!(lines.lock().unwrap().is_empty(), "the kernel has not run");
+    stream.synchronize_timeout(Duration::from_millis(5)).unwrap_err();
+    assert!(lines.lock().unwrap().is_empty());
+    hold(false);
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(calls(c"allocate host"), before + 1);
+    let line = |i: u32, value: u32| (i / 256, i % 256, format!("element {value:>3}"), 0);
+    let expected: Vec<_> = (0..257).map(|i| line(i, 1)).chain((0..257).map(|i| line(i, 2))).collect();
+    assert_eq!(std::mem::take(&mut *lines.lock().unwrap()), expected);
+    stream.synchronize().unwrap();
+    assert!(lines.lock().unwrap().is_empty(), "what was handed over does not come again");
+    // Another stream has a buffer of its own; the device's wait hands over what all of them have printed.
+    let other = device.stream().unwrap();
+    let of_other = keep(&other);
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    launch(&other, &PRINT, &mut memory).unwrap();
+    device.synchronize().unwrap();
+    assert_eq!((lines.lock().unwrap().len(), of_other.lock().unwrap().len()), (257, 257));
+    assert_eq!(calls(c"allocate host"), before + 2);
+});
+
+simulated_test!(lines_that_find_no_room_are_counted, "", {
+    let device = device();
+    assert_eq!(device.output_bytes(), 1 << 20);
+    device.set_output_bytes(4800);
+    let stream = device.stream().unwrap();
+    let lines = keep(&stream);
+    let mut memory = stream.zeroed::<u32>(70).unwrap();
+    for _ in 0..2 {
+        launch(&stream, &PRINT, &mut memory).unwrap();
+        launch(&stream, &PRINT, &mut memory).unwrap();
+        stream.synchronize().unwrap();
+        let mut lines = std::mem::take(&mut *lines.lock().unwrap());
+        let notice = lines.pop().unwrap();
+        assert_eq!((lines.len(), notice.3), (100, 40));
+        assert!(
+            notice.2.contains("40 lines that the kernel `warpsmith::simulated::print` printed are lost"),
+            "{}",
+            notice.2
+        );
+        assert!(notice.2.contains("of 4800 bytes"), "{}", notice.2);
+    }
+    device.set_output_bytes(1 << 16);
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(lines.lock().unwrap().len(), 140);
+});
+
+simulated_test!(a_dropped_stream_hands_over_what_its_kernels_printed, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let lines = keep(&stream);
+    let mut memory = stream.zeroed::<u32>(3).unwrap();
+    launch(&stream, &PANIC, &mut memory).unwrap();
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    let clone = stream.clone();
+    drop(stream);
+    assert!(lines.lock().unwrap().is_empty(), "there is another handle");
+    drop(clone);
+    assert_eq!(lines.lock().unwrap().len(), 3);
+    // The buffer went with the stream, and the panic was not forgotten.
+    drop(memory);
+    assert_eq!(calls(c"free host"), 1);
+    assert!(device.synchronize().unwrap_err().kernel_panic().is_some());
+});
+
+simulated_test!(what_was_printed_before_the_context_was_lost_is_handed_over, "", {
+    let stream = device().stream().unwrap();
+    let lines = keep(&stream);
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    launch(&stream, &RECURSIVE, &mut memory).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(std::mem::take(&mut *lines.lock().unwrap()).len(), 10);
+    launch(&stream, &PRINT, &mut memory).unwrap();
+    let mut freed = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &COUNT, &mut freed).unwrap();
+    let address = freed.cuda_address().unwrap();
+    // SAFETY: the simulated driver notices the later use.
+    unsafe { control::<unsafe extern "C" fn(u64) -> u32>(c"cuMemFree_v2")(address) };
+    assert!(matches!(stream.synchronize(), Err(Error::Stream(StreamError::Failed { .. }))));
+    assert_eq!(lines.lock().unwrap().len(), 10);
+});
+
 simulated_test!(a_time_out_names_the_kernels, "", {
     let stream = device().stream().unwrap();
     let mut memory = stream.zeroed::<u32>(10).unwrap();
@@ -418,7 +536,7 @@ simulated_test!(code_that_the_driver_refuses, "version=12040", {
     assert!(matches!(error, Error::Module(ModuleError::ParamMismatch { index: 0, .. })), "{text}");
     let (error, text) = message(launch(&stream, &ABSENT, &mut memory));
     assert!(matches!(error, Error::Module(ModuleError::NotFound { .. })), "{text}");
-    assert!(text.contains("7 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
+    assert!(text.contains("8 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
     // Nothing of that touched the context.
     launch(&stream, &COUNT, &mut memory).unwrap();
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);

@@ -16,6 +16,7 @@ use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamE
 use crate::event::Event;
 use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
 use crate::module::LoadedKernel;
+use crate::output::{GpuOutput, OutputLine, Printing, Sink, SinkSlot};
 use crate::panic_report::RecordSlot;
 
 /// A queue of work on a device: launches and copies run in the order in which they are given.
@@ -30,14 +31,30 @@ use crate::panic_report::RecordSlot;
 pub struct Stream {
     inner: Arc<StreamInner>,
     /// Shared by all handles of the stream and by nothing else: without it, no more work comes.
-    _handle: Arc<()>,
+    _handle: Arc<Handle>,
+}
+
+/// Hands over what kernels have printed when the last handle goes.
+struct Handle(Arc<StreamInner>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Queue::Gpu(queue) = &self.0.queue
+            && queue.output.is_pending()
+        {
+            // What went wrong is reported as for every stream that is dropped.
+            let _ = queue.stream.synchronize();
+            self.0.hand_over_output();
+        }
+    }
 }
 
 pub(crate) struct StreamInner {
     id: u64,
     queue: Queue,
     recent: RecentKernels,
-    handles: Weak<()>,
+    handles: Weak<Handle>,
+    sink: SinkSlot,
     // After `queue`, whose drop still needs the device.
     device: Device,
 }
@@ -55,6 +72,7 @@ pub(crate) struct GpuQueue {
     /// Used again for every crossing: a wait keeps the point at which the event was last recorded before it.
     crossing: OnceLock<GpuEvent>,
     launches: AtomicU64,
+    output: GpuOutput,
     /// Held from recording `crossing` to the wait for it.
     crossing_lock: Mutex<()>,
 }
@@ -135,6 +153,7 @@ impl Stream {
             record: Some(record),
             crossing: OnceLock::new(),
             launches: AtomicU64::new(0),
+            output: GpuOutput::default(),
             crossing_lock: Mutex::new(()),
         };
         Ok(Self::from_queue(device, Queue::Gpu(queue)))
@@ -143,10 +162,12 @@ impl Stream {
     fn from_queue(device: &Device, queue: Queue) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let recent = RecentKernels::default();
-        let handle = Arc::new(());
-        let inner = StreamInner { id, queue, recent, handles: Arc::downgrade(&handle), device: device.clone() };
-        Self { inner: Arc::new(inner), _handle: handle }
+        let handle = Arc::new_cyclic(|handles| {
+            let recent = RecentKernels::default();
+            let (handles, sink) = (Weak::clone(handles), SinkSlot::default());
+            Handle(Arc::new(StreamInner { id, queue, recent, handles, sink, device: device.clone() }))
+        });
+        Self { inner: Arc::clone(&handle.0), _handle: handle }
     }
 
     /// The device that does the work.
@@ -208,7 +229,11 @@ impl Stream {
     /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says.
     pub fn synchronize(&self) -> Result<()> {
         if let Queue::Gpu(queue) = &self.inner.queue {
-            queue.stream.synchronize().map_err(|source| self.work_failed(source))?;
+            queue.stream.synchronize().map_err(|source| {
+                // What was printed before a context was lost can still be read.
+                self.inner.hand_over_output();
+                self.work_failed(source)
+            })?;
         }
         self.report()
     }
@@ -224,6 +249,7 @@ impl Stream {
             while !queue.stream.is_done().map_err(|source| self.work_failed(source))? {
                 let waited = start.elapsed();
                 if waited >= limit {
+                    self.inner.hand_over_output();
                     return Err(StreamError::Timeout { waited, kernels: self.recent_kernels() }.into());
                 }
                 std::thread::sleep(pause.min(limit - waited));
@@ -231,6 +257,48 @@ impl Stream {
             }
         }
         self.report()
+    }
+
+    /// Sets who takes the lines that kernels print on this stream, instead of the device's sink. It is called by whoever
+    /// synchronises, and on the CPU executor by the threads that run kernels, which wait meanwhile; it must not use the
+    /// stream.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use warpsmith::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn greet() {
+    ///     gpu_println!("hello from thread {}", thread_idx());
+    /// }
+    ///
+    /// # fn main() -> warpsmith::Result<()> {
+    /// let stream = Device::cpu().stream()?;
+    /// let lines = Arc::new(Mutex::new(Vec::new()));
+    /// let sink = Arc::clone(&lines);
+    /// stream.set_output_sink(move |line| sink.lock().unwrap().push(line.text.to_owned()));
+    /// greet::launch(&stream, LaunchConfig::new(1, 1))?;
+    /// stream.synchronize()?;
+    /// assert_eq!(*lines.lock().unwrap(), ["hello from thread (0, 0, 0)"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_output_sink(&self, sink: impl Fn(&OutputLine<'_>) + Send + Sync + 'static) {
+        self.inner.sink.set(Some(Arc::new(sink)));
+    }
+
+    pub(crate) fn output_sink(&self) -> Sink {
+        self.inner.output_sink()
+    }
+
+    /// Gets ready for a launch of a kernel that prints; what it gives is held until the driver has the launch.
+    #[cold]
+    pub(crate) fn prepare_output(&self, kernel: &LoadedKernel) -> Result<Option<Printing<'_>>, DriverError> {
+        let (Some(queue), Some(parts)) = (self.inner.gpu(), self.device().parts()) else { return Ok(None) };
+        let Some(record) = &queue.record else { return Ok(None) };
+        parts.note_printing(&self.inner);
+        queue.output.prepare(&parts.gpu, record, kernel, self.device().output_bytes()).map(Some)
     }
 
     /// Whether all work of the stream is done. Does not report panics.
@@ -365,8 +433,24 @@ impl StreamInner {
             }
     }
 
-    /// The first panic since the last report. The work that may have panicked is done.
+    fn output_sink(&self) -> Sink {
+        self.sink.get().unwrap_or_else(|| self.device.output_sink())
+    }
+
+    /// Hands over what kernels have printed on a GPU: all of it when the stream is done.
+    pub(crate) fn hand_over_output(&self) {
+        if let Queue::Gpu(queue) = &self.queue {
+            queue.output.hand_over(
+                || self.output_sink(),
+                |number| self.device.kernels().by_number(number),
+                || queue.stream.is_done().unwrap_or(false),
+            );
+        }
+    }
+
+    /// The first panic since the last report, after what was printed. The work that may have panicked is done.
     pub(crate) fn take_panic(&self) -> Option<Box<KernelPanic>> {
+        self.hand_over_output();
         match &self.queue {
             Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).take(),
             Queue::Gpu(queue) => {

@@ -3,6 +3,7 @@
 mod atomics;
 mod barriers;
 mod kernels;
+mod printing;
 mod safety;
 mod scoped_atomics;
 mod shape;

@@ -5,5 +5,6 @@ mod barriers;
 mod dump;
 mod memory;
 mod options;
+mod printing;
 mod shape;
 mod warps;

@@ -1,10 +1,10 @@
 //! Bytes of a bundle: little-endian numbers, length-prefixed lists and strings, a version first, a checksum last.
 
-use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, SiteValue, ValueFormat};
+use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat};
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -327,11 +327,12 @@ records! {
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
         key, entry, params, block, max_threads, uses_barrier, uses_warp, uses_heap, unbounded_stack, shared_bytes, sites,
-        images,
+        prints, images,
     }
     ParamRecord { kind, align, size, extent_size, layout }
     PanicSite { pieces, values }
     SiteValue { format, flags, width, precision }
+    PrintSite { format, types }
     Image { architecture, ptx_version, along_x, ptx }
 }
 
@@ -401,6 +402,7 @@ mod tests {
                         precision: random.number(),
                     }),
                 }),
+                prints: self.list(3, |random| PrintSite { format: random.text(), types: random.list(3, Self::next) }),
                 images: self.list(3, |random| Image {
                     architecture: random.number(),
                     ptx_version: random.number(),

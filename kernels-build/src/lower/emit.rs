@@ -10,7 +10,7 @@ use super::names::{
     STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, atomics, dump, link, shape, statics, validate, workarounds};
+use super::{aggregates, atomics, dump, link, prints, shape, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
@@ -99,6 +99,7 @@ pub(super) fn finish(
         return Ok(record);
     }
     let mut record = describe(&module, entry);
+    record.prints = prints::number(&context, &module)?;
     if entry.options.unchecked != 0 {
         drop_index_checks(&module, sites);
     }

@@ -13,6 +13,8 @@ pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
 /// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
 pub(super) const PANIC: &str = "__warpsmith_panic";
+/// A place that prints: `(site, types) -> number`.
+pub(super) const PRINT_SITE: &str = "__warpsmith_print_site";
 /// What only the launch knows: the entry's hidden arguments, 0 the panic record's address, 1 the launch's id, 2 the bytes of
 /// stack; and [`STACK_END`] and [`ALONG_X`].
 pub(super) const HIDDEN: &str = "__warpsmith_hidden";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::asm::{Asm, classify};
 use super::entries::Entry;
-use super::names::{ARCHITECTURE_AT_LEAST, DYNAMIC_SHARED, HIDDEN, SHARED, SPECIAL_REGISTER, demangle};
+use super::names::{ARCHITECTURE_AT_LEAST, DYNAMIC_SHARED, HIDDEN, PRINT_SITE, SHARED, SPECIAL_REGISTER, demangle};
 use crate::job::LowerError;
 use crate::llvm::{Context, FUNCTION, Module, Value, opcode};
 
@@ -171,8 +171,8 @@ fn visit(
 const CATCH: &str = "__rust_try";
 
 /// What to do instead of asking the operating system.
-const STAYS_ON_HOST: &str = "printing, files, threads, locks, clocks, the environment, sockets and C libraries stay on the \
-                             host: do that before or after the launch, and pass the data";
+const STAYS_ON_HOST: &str = "files, threads, locks, clocks, the environment, sockets and C libraries stay on the host: use them \
+                             before or after the launch, and pass the data; print with `gpu_println!`";
 
 /// Whether a name is one of the standard library's.
 fn is_of_std(name: &str) -> bool {
@@ -232,7 +232,7 @@ fn refusal(value: Value) -> Option<(String, &'static str)> {
     if symbol.starts_with("llvm.x86.") {
         return Some((format!("the vendor intrinsic `{symbol}`"), "use portable code, or a crate's portable feature"));
     }
-    let known = [SHARED, DYNAMIC_SHARED, HIDDEN, ARCHITECTURE_AT_LEAST].contains(&symbol.as_str())
+    let known = [SHARED, DYNAMIC_SHARED, HIDDEN, PRINT_SITE, ARCHITECTURE_AT_LEAST].contains(&symbol.as_str())
         || symbol.starts_with(SPECIAL_REGISTER)
         || symbol.starts_with("__nv")
         || DEVICE_BUILTINS.contains(&symbol.as_str());

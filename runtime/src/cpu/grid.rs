@@ -64,10 +64,10 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
 impl Grid<'_> {
     /// One core's part: chunks of blocks, in ascending order, until none is left or a block has panicked.
     fn work(&self) {
-        let CpuLaunch { grid_dim, block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
+        let CpuLaunch { grid_dim, block_dim, shared_bytes, needs_coroutines, output, .. } = *self.request;
         let cooperative = needs_coroutines && self.threads > 1;
         let meeting = Meeting::new(block_dim, shared_bytes, cooperative);
-        let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp);
+        let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp).with_output(output);
         let mut stacks = Stacks::new(self.request.stack_bytes);
         context.enter(|| {
             while let Some(chunk) = self.take_chunk() {

@@ -17,6 +17,13 @@ use super::{CpuLaunch, CpuPanic, DEFAULT_STACK_BYTES, run};
 /// Sizes around a warp and the largest block.
 const BLOCK_SIZES: [u32; 9] = [1, 2, 31, 32, 33, 63, 65, 256, 1024];
 
+/// Takes no notice of what threads print.
+struct Silent;
+
+impl warpsmith_device::host::Output for Silent {
+    fn print(&self, _block: Dim3, _thread: Dim3, _text: std::fmt::Arguments<'_>) {}
+}
+
 struct Launch {
     grid: Dim3,
     block: Dim3,
@@ -51,6 +58,7 @@ impl Launch {
             shared_bytes: self.shared_bytes,
             needs_coroutines: self.coroutines,
             stack_bytes: DEFAULT_STACK_BYTES,
+            output: &Silent,
             body: &body,
         })
     }
@@ -1030,6 +1038,7 @@ fn deep_stacks_fit_when_asked_for() {
         shared_bytes: 0,
         needs_coroutines: true,
         stack_bytes: 16 << 20,
+        output: &Silent,
         body: &body,
     })
     .unwrap();
@@ -1045,6 +1054,7 @@ fn a_stack_that_cannot_be_had_is_reported() {
         shared_bytes: 0,
         needs_coroutines: true,
         stack_bytes: 1 << 60,
+        output: &Silent,
         body: &body,
     })
     .unwrap_err();

@@ -1,0 +1,229 @@
+//! The buffer in page-locked memory that a stream's kernels print into.
+
+use std::fmt;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warpsmith_device::Dim3;
+use warpsmith_device::print::{TypeCode, layout};
+
+use super::format::format;
+use super::value::Reader;
+use super::{Lines, OutputLine, Sink};
+use crate::driver::{Gpu, PinnedMemory};
+use crate::error::DriverError;
+use crate::module::LoadedKernel;
+use crate::panic_report::RecordSlot;
+
+/// What the kernels of one stream of a GPU print.
+#[derive(Debug, Default)]
+pub(crate) struct GpuOutput {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    buffer: Option<Buffer>,
+    /// The launch, the block and the thread that printed the beginning of a line.
+    lines: Lines<(u64, Dim3, Dim3)>,
+    /// Kernels launched since the buffer was last emptied that may have printed.
+    printing: Vec<u32>,
+}
+
+/// Page-locked memory laid out as `warpsmith_device::print::layout` says.
+struct Buffer {
+    memory: PinnedMemory,
+    /// Words of records.
+    words: usize,
+    /// Words of records that were printed already.
+    read: usize,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("words", &self.words).field("read", &self.read).finish_non_exhaustive()
+    }
+}
+
+/// Held from before a launch until the driver has it.
+pub(crate) struct Printing<'a> {
+    _state: MutexGuard<'a, State>,
+}
+
+impl GpuOutput {
+    /// Gets the buffer ready for a launch of a kernel that prints, of `bytes` if there is none yet.
+    pub(crate) fn prepare(
+        &self,
+        gpu: &Arc<Gpu>,
+        record: &RecordSlot,
+        kernel: &LoadedKernel,
+        bytes: usize,
+    ) -> Result<Printing<'_>, DriverError> {
+        let mut state = self.lock();
+        let words = words_in(bytes);
+        // A buffer of another size goes once nothing is in it and nobody can write it.
+        if state.printing.is_empty() && state.buffer.as_ref().is_some_and(|buffer| buffer.words != words) {
+            state.buffer = None;
+        }
+        if state.buffer.is_none() {
+            let buffer = Buffer::new(gpu, words)?;
+            record.set_output(buffer.memory.device());
+            state.buffer = Some(buffer);
+        }
+        if !state.printing.contains(&kernel.number()) {
+            state.printing.push(kernel.number());
+        }
+        Ok(Printing { _state: state })
+    }
+
+    /// Whether kernels were launched that may have printed what was not handed over.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.lock().printing.is_empty()
+    }
+
+    /// Hands over what was printed: all of it where `is_done` says that the stream has nothing under way, else what is
+    /// there so far.
+    pub(crate) fn hand_over(
+        &self,
+        sink: impl FnOnce() -> Sink,
+        find: impl Fn(u32) -> Option<Arc<LoadedKernel>>,
+        is_done: impl FnOnce() -> bool,
+    ) {
+        // Held to the end: no kernel that prints is launched meanwhile, and lines stay in order.
+        let mut state = self.lock();
+        let State { buffer: Some(buffer), lines, printing } = &mut *state else { return };
+        if printing.is_empty() {
+            return;
+        }
+        let is_done = is_done();
+        let sink = sink();
+        let path = |number: u32| find(number).map_or_else(|| "<unknown>".to_owned(), |kernel| kernel.path().to_owned());
+        let of_launch = |launch: u64| u32::try_from(launch >> layout::LAUNCH_COUNT_BITS).unwrap_or(u32::MAX);
+        while let Some(record) = buffer.next() {
+            let kernel = find(of_launch(record.launch));
+            let text = kernel.as_ref().and_then(|kernel| {
+                let site = kernel.print_site(record.site)?;
+                let mut reader = Reader { words: &record.values };
+                let values = site.types.iter().map(|code| reader.value(TypeCode(*code))).collect::<Option<Vec<_>>>()?;
+                format(&site.format, &values)
+            });
+            let text = text.unwrap_or_else(|| format!("(a line that could not be read, of site {})\n", record.site));
+            let kernel = kernel.as_ref().map_or("<unknown>", |kernel| kernel.path());
+            let (block, thread) = (record.block, record.thread);
+            lines.add((record.launch, block, thread), &text, |text| {
+                sink(&OutputLine { kernel, text, block, thread, lost: 0 });
+            });
+        }
+        if !is_done {
+            return;
+        }
+        lines.finish(|(launch, block, thread), text| {
+            sink(&OutputLine { kernel: &path(of_launch(launch)), text, block, thread, lost: 0 });
+        });
+        let mut counters: Vec<usize> = printing.iter().map(|number| counter(*number)).collect();
+        counters.sort_unstable();
+        counters.dedup();
+        for counter_of_kernels in counters {
+            let lost = buffer.lost(counter_of_kernels);
+            if lost != 0 {
+                // Kernels share a counter only in programs with very many.
+                let of = printing.iter().filter(|number| counter(**number) == counter_of_kernels);
+                let kernel = of.map(|number| path(*number)).collect::<Vec<_>>().join("` or `");
+                let text = format!(
+                    "warpsmith: {lost} lines that the kernel `{kernel}` printed are lost: the stream's buffer of {} bytes \
+                     was full; `Device::set_output_bytes` gives a larger one, and each synchronise empties it",
+                    8 * buffer.words
+                );
+                let none = Dim3 { x: 0, y: 0, z: 0 };
+                sink(&OutputLine { kernel: &kernel, text: &text, block: none, thread: none, lost });
+            }
+        }
+        buffer.clear();
+        printing.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Words of records in so many bytes. A record's length has 32 bits.
+pub(super) fn words_in(bytes: usize) -> usize {
+    (bytes / 8).clamp(layout::HEADER_WORDS + 1, u32::MAX as usize)
+}
+
+fn counter(kernel: u32) -> usize {
+    kernel as usize & (layout::LOST_COUNTERS - 1)
+}
+
+/// A record as it was found.
+struct Record {
+    site: u32,
+    launch: u64,
+    block: Dim3,
+    thread: Dim3,
+    values: Vec<u64>,
+}
+
+impl Buffer {
+    fn new(gpu: &Arc<Gpu>, words: usize) -> Result<Self, DriverError> {
+        let memory = PinnedMemory::new(gpu, layout::DATA + 8 * words)?;
+        let buffer = Self { memory, words, read: 0 };
+        buffer.write(layout::CAPACITY, words as u64);
+        Ok(buffer)
+    }
+
+    /// A word at this offset in bytes. Kernels may write it meanwhile.
+    fn load(&self, offset: usize) -> u64 {
+        assert!(offset + 8 <= layout::DATA + 8 * self.words);
+        // SAFETY: inside the memory, as was just checked, and aligned: offsets are multiples of 8.
+        unsafe { self.memory.host().cast::<u64>().add(offset / 8).read_volatile() }
+    }
+
+    fn write(&self, offset: usize, word: u64) {
+        assert!(offset + 8 <= layout::DATA + 8 * self.words);
+        // SAFETY: as above.
+        unsafe { self.memory.host().cast::<u64>().add(offset / 8).write_volatile(word) }
+    }
+
+    /// Takes the next record that is complete.
+    fn next(&mut self) -> Option<Record> {
+        let word = |at: usize| self.load(layout::DATA + 8 * (self.read + at));
+        if self.read >= self.words {
+            return None;
+        }
+        let head = word(0);
+        // Its length was written last.
+        fence(Ordering::Acquire);
+        let len = head as u32 as usize;
+        if len < layout::HEADER_WORDS || len > self.words - self.read {
+            return None;
+        }
+        let pair = |at: usize| (word(at) as u32, (word(at) >> 32) as u32);
+        let ((block_x, block_y), (block_z, thread_x), (thread_y, thread_z)) = (pair(2), pair(3), pair(4));
+        let record = Record {
+            site: (head >> 32) as u32,
+            launch: word(1),
+            block: Dim3 { x: block_x, y: block_y, z: block_z },
+            thread: Dim3 { x: thread_x, y: thread_y, z: thread_z },
+            values: (layout::HEADER_WORDS..len).map(word).collect(),
+        };
+        self.read += len;
+        Some(record)
+    }
+
+    /// How many lines a counter says were lost.
+    fn lost(&self, counter: usize) -> u64 {
+        self.load(layout::LOST + 8 * counter)
+    }
+
+    /// Makes the buffer empty. No kernel writes it meanwhile.
+    fn clear(&mut self) {
+        let reserved = self.load(layout::RESERVED);
+        let used = usize::try_from(reserved).unwrap_or(usize::MAX).min(self.words);
+        (0..used).for_each(|at| self.write(layout::DATA + 8 * at, 0));
+        (0..layout::LOST_COUNTERS).for_each(|at| self.write(layout::LOST + 8 * at, 0));
+        self.write(layout::RESERVED, 0);
+        self.read = 0;
+    }
+}
