@@ -10,6 +10,7 @@ mod constants;
 mod device_memory;
 mod emit;
 mod entries;
+mod geometry;
 mod leftovers;
 mod link;
 mod math;

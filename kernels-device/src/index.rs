@@ -174,7 +174,7 @@ impl Stamp {
 
     #[inline]
     #[cfg_attr(not(warpsmith_device), track_caller)]
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self {
             #[cfg(not(warpsmith_device))]
             run: crate::host::current("an index witness", |context| context.stamp()),

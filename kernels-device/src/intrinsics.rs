@@ -11,6 +11,7 @@ use crate::ptx;
 use crate::shared::SharedSite;
 
 pub(crate) mod atomic;
+pub(crate) mod shared;
 
 unsafe extern "C" {
     safe fn __warpsmith_sreg_tid_x() -> u32;

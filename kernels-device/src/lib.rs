@@ -14,6 +14,7 @@ pub mod asm;
 pub mod atomic;
 pub mod bits;
 pub mod block;
+pub mod collective;
 pub mod fence;
 #[cfg_attr(
     warpsmith_device,
@@ -26,6 +27,8 @@ mod intrinsics;
 pub mod print;
 pub mod shape;
 pub mod shared;
+pub mod slot;
+pub mod strided;
 pub mod view;
 pub mod warp;
 
@@ -40,8 +43,13 @@ pub use index::{
     Dim3, GlobalIdx, Idx2, Idx3, RunIdx, block_dim, block_idx, global_idx, global_idx_2d, global_idx_3d, grid_dim,
     grid_stride, run_idx, run_stride, thread_idx,
 };
-pub use shared::{dynamic_shared, dynamic_shared_bytes};
-pub use view::{GridSliceMut, Linear, OwnershipMap, Plane, Runs, Volume};
+pub use shared::{PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};
+pub use slot::{SlotIdx, block_stride, slot_idx};
+pub use strided::{SliceViews, Strided};
+pub use view::{
+    GridSliceMut, Linear, OwnershipMap, Patches, PerBlock, Plane, Runs, Striped, Tiles, TransposedTiles, Volume,
+    block_leader, patch_idx, striped_idx, tile_idx, transposed_tile_idx,
+};
 pub use warp::{
     FULL_MASK, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, broadcast, elect,
     exclusive_scan, exclusive_scan_add, inclusive_scan, inclusive_scan_add, lane_id, lanemask_eq, lanemask_ge,

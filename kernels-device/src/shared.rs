@@ -1,7 +1,14 @@
 //! Shared memory: one allocation for the threads of a block.
 //!
-//! This first form hands out raw pointers: who writes what between which barriers is the kernel's business, and so
-//! the accesses are `unsafe`.
+//! [`shared_array!`](crate::shared_array) gives arrays that are filled and read in phases, without `unsafe`.
+//! [`shared!`](crate::shared) and [`dynamic_shared`] hand out raw pointers: who writes what between which barriers is
+//! the kernel's business, and so the accesses are `unsafe`.
+
+mod phases;
+mod shape;
+
+pub use phases::{Reading, SharedArray, Writing};
+pub use shape::{PaddedRows, Rows, Shape};
 
 /// A place that allocates shared memory; a static made by [`shared!`](crate::shared).
 #[doc(hidden)]

@@ -20,6 +20,16 @@ use crate::abi::{
 };
 use crate::index::{GlobalIdx, Idx2, Idx3, RunIdx, Stamp};
 
+mod leader;
+mod patches;
+mod striped;
+mod tiles;
+
+pub use leader::{BlockLeader, PerBlock, block_leader};
+pub use patches::{PatchIdx, Patches, patch_idx};
+pub use striped::{Striped, StripedIdx, striped_idx};
+pub use tiles::{TileIdx, Tiles, TransposedTileIdx, TransposedTiles, tile_idx, transposed_tile_idx};
+
 mod sealed {
     //! Only the witnesses of this crate can prove ownership.
     use super::Stamp;
@@ -62,7 +72,8 @@ impl Witness for Idx3 {
 /// launch's shape. Size is at most 56 bytes and alignment at most 8.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which thread owns which element",
-    note = "the maps are `Linear` (one element a thread), `Runs<N>`, `Plane` (2-D) and `Volume` (3-D)"
+    note = "the maps are `Linear` (one element a thread), `Runs<N>`, `Striped<N>`, `PerBlock`, `Plane` (2-D), `Tiles<N>`, \
+            `TransposedTiles<N>`, `Patches<ROWS, COLUMNS>` and `Volume` (3-D)"
 )]
 pub unsafe trait OwnershipMap: KernelValue {
     /// The witness that proves an element to be the calling thread's.
@@ -161,6 +172,13 @@ impl Plane {
     pub const fn stride(&self) -> usize {
         self.stride
     }
+
+    /// The element in column `x` and row `y`; `None` outside the shape. Different places are different elements.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, x: usize, y: usize) -> Option<usize> {
+        (x < self.width && y < self.height).then(|| y.wrapping_mul(self.stride).wrapping_add(x))
+    }
 }
 
 // SAFETY: three lengths, no address.
@@ -177,8 +195,7 @@ unsafe impl OwnershipMap for Plane {
 
     #[inline]
     fn element(&self, index: &Idx2) -> Option<usize> {
-        let (x, y) = (index.x(), index.y());
-        (x < self.width && y < self.height).then(|| y.wrapping_mul(self.stride).wrapping_add(x))
+        self.place(index.x(), index.y())
     }
 }
 
@@ -278,7 +295,8 @@ unsafe impl<T, M: Sync> Sync for RawGridSlice<T, M> {}
 
 /// A slice of device memory that the whole grid writes, each thread its own elements.
 ///
-/// `M` says which thread owns which element: [`Linear`] (one each), [`Runs<N>`], [`Plane`], [`Volume`]. An element is
+/// `M` says which thread owns which element: [`Linear`] (one each), [`Runs<N>`], [`Striped<N>`], [`PerBlock`], [`Plane`],
+/// [`Tiles<N>`], [`TransposedTiles<N>`], [`Patches`], [`Volume`]. An element is
 /// reached with the map's witness only, so that no two threads hold the same one.
 ///
 /// # Examples

@@ -11,7 +11,7 @@ use warpsmith_device::{GridSliceMut, OwnershipMap};
 mod args;
 mod config;
 
-pub use args::{LaunchArg, ShapelessMap};
+pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
 
 use crate::cpu::{self, CpuLaunch};

@@ -53,7 +53,7 @@ pub use error::{
     StreamError, Version,
 };
 pub use event::Event;
-pub use launch::{Binder, LaunchArg, LaunchConfig, ShapelessMap};
+pub use launch::{Binder, LaunchArg, LaunchConfig, PlaneMap, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 pub use output::OutputLine;
 pub use registry::{compiled_kernels, failed_targets};
@@ -67,7 +67,11 @@ pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::atomic::{
     AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic,
 };
+pub use warpsmith_device::collective::{
+    block_broadcast, block_exclusive_scan, block_inclusive_scan, block_reduce, block_sort,
+};
 pub use warpsmith_device::print::Printable;
+pub use warpsmith_device::shared_array;
 pub use warpsmith_device::{
     AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
     RunIdx, Runs, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, block_dim,
@@ -78,7 +82,13 @@ pub use warpsmith_device::{
     shfl_up, shfl_up_within, shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count,
     sync_threads_or, sync_warp, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
-pub use warpsmith_device::{atomic, bits, block, fence, index, ptx, shape, shared, view, warp};
+pub use warpsmith_device::{
+    PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
+    block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
+};
+pub use warpsmith_device::{
+    atomic, bits, block, collective, fence, index, ptx, shape, shared, slot, strided, view, warp,
+};
 pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.

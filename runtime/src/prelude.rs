@@ -13,3 +13,8 @@ pub use crate::{
     sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, sync_warp, thread_idx, threadfence,
     threadfence_block, threadfence_system, warp_id,
 };
+pub use crate::{
+    PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
+    block_broadcast, block_exclusive_scan, block_inclusive_scan, block_leader, block_reduce, block_sort, block_stride,
+    patch_idx, shared_array, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
+};

@@ -2,12 +2,14 @@
 
 mod atomics;
 mod barriers;
+mod collectives;
 mod kernels;
 mod printing;
 mod safety;
 mod scoped_atomics;
 mod shape;
 mod shared_memory;
+mod shared_phases;
 mod views;
 mod warp_reductions;
 mod warp_values;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::constants::{address, bytes_at};
 use super::names::{
-    ALLOCATE, ALLOCATE_ZEROED, COMPARE, DYNAMIC_SHARED, FILL, FREE, MOVE, REALLOCATE, SHARED, STRING_LENGTH, demangle,
+    ALLOCATE, ALLOCATE_ZEROED, COMPARE, DYNAMIC_SHARED, FILL, FREE, LOAD_RACING, MOVE, REALLOCATE, SHARED,
+    STORE_RACING, STRING_LENGTH, demangle,
 };
 use crate::llvm::{Context, Module, Value, linkage};
 
@@ -82,6 +83,28 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         call.replace_with(variable.address_space_cast(generic));
     }
     Ok(())
+}
+
+/// Accesses to what several threads may reach at once become plain loads and stores. A load is frozen: one that races, or
+/// that nobody wrote before, would give `undef`, which may be another value in each use.
+pub(super) fn place_racing_accesses(context: &Context, module: &Module) {
+    for bits in [8, 16, 32, 64] {
+        let ty = context.int(bits);
+        let calls = |prefix: &str| module.function(&format!("{prefix}{bits}")).map(Value::users).unwrap_or_default();
+        for call in calls(LOAD_RACING) {
+            let builder = context.builder();
+            builder.before(call);
+            let loaded = builder.load(ty, call.operand(0));
+            loaded.set_alignment(bits / 8);
+            call.replace_with(builder.freeze(loaded));
+        }
+        for call in calls(STORE_RACING) {
+            let builder = context.builder();
+            builder.before(call);
+            builder.store(call.operand(1), call.operand(0)).set_alignment(bits / 8);
+            call.erase();
+        }
+    }
 }
 
 /// Bytes of static shared memory in a module.

@@ -10,7 +10,7 @@ use super::names::{
     STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, atomics, dump, link, prints, shape, statics, validate, workarounds};
+use super::{aggregates, atomics, dump, geometry, link, prints, shape, statics, validate, workarounds};
 use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
@@ -134,6 +134,7 @@ fn variant(
     let context = Context::new();
     let module = context.parse(prepared, &entry.symbol)?;
     answer_shape(&context, &module, along_x);
+    geometry::fold(&context, &module, entry.options.block, along_x);
     let lowest = architectures.iter().copied().min().unwrap_or(75);
     answer_architecture(&context, &module, lowest)?;
     build_entry(&context, &module, entry)?;

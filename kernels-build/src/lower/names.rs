@@ -9,6 +9,10 @@ pub(super) const REGISTER: &str = "__warpsmith_register";
 pub(super) const SHARED: &str = "__warpsmith_shared";
 /// The launch's dynamic shared memory.
 pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
+/// Prefix of the loads of what several threads may reach, by their bits: `(ptr) -> int`.
+pub(super) const LOAD_RACING: &str = "__warpsmith_load_racing_";
+/// Prefix of the stores to what several threads may reach, by their bits: `(ptr, int)`.
+pub(super) const STORE_RACING: &str = "__warpsmith_store_racing_";
 /// Prefix of the special registers.
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
 /// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.

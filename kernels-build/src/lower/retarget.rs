@@ -1,6 +1,6 @@
 //! Makes the linked module one for the device: attributes, calling conventions, special registers, shared memory.
 
-use super::device_memory::place_shared;
+use super::device_memory::{place_racing_accesses, place_shared};
 use super::entries::{Entry, fits};
 use super::names::SPECIAL_REGISTER;
 use crate::llvm::{Context, FUNCTION, Module, Value, opcode};
@@ -16,6 +16,7 @@ pub(super) fn prepare(context: &Context, module: &Module, entries: &[Entry]) -> 
     }
     special_registers(module);
     place_shared(context, module)?;
+    place_racing_accesses(context, module);
     let convergent = context.enum_attribute("convergent", 0);
     let no_unwind = context.enum_attribute("nounwind", 0);
     for function in module.functions() {

@@ -4,7 +4,7 @@ use super::{Access, Binder, GridExtent, GridSliceMut, KernelParam, OwnershipMap,
 use crate::error::LaunchError;
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 use warpsmith_device::abi::{AtomicElement, DeviceElement};
-use warpsmith_device::{Linear, Runs};
+use warpsmith_device::{Linear, Patches, PerBlock, Plane, Runs, Striped, Tiles, TransposedTiles};
 
 /// A value that may be passed for a kernel's parameter of type `P`.
 ///
@@ -12,8 +12,8 @@ use warpsmith_device::{Linear, Runs};
 /// | --- | --- |
 /// | `&[T]` | `&DeviceBuffer<T>`, `DeviceSlice<T>` |
 /// | `&T` | `&DeviceBuffer<T>` or `DeviceSlice<T>` with at least one element |
-/// | `GridSliceMut<T>` or `GridSliceMut<T, Runs<N>>` | `&mut DeviceBuffer<T>`, `DeviceSliceMut<T>` |
-/// | `GridSliceMut<T, Plane>` | `buffer.plane_mut(width, height)?` |
+/// | `GridSliceMut<T>`, also with `Runs<N>`, `Striped<N>`, `PerBlock` | `&mut DeviceBuffer<T>`, `DeviceSliceMut<T>` |
+/// | `GridSliceMut<T, Plane>`, also with `Tiles<N>`, `TransposedTiles<N>`, `Patches<R, C>` | `buffer.plane_mut(width, height)?` |
 /// | `GridSliceMut<T, Volume>` | `buffer.volume_mut(width, height, depth)?` |
 /// | `&[AtomicU32]`, `&AtomicU32` and so on | `&DeviceBuffer<AtomicU32>`, or `&mut DeviceBuffer<u32>` |
 /// | `*const T`, `*mut T` | the pointer itself: an address of the stream's device |
@@ -38,7 +38,8 @@ pub unsafe trait LaunchArg<P: KernelParam> {
     fn bind(self, binder: &mut Binder<'_>) -> Result<P::Raw, LaunchError>;
 }
 
-/// An ownership map that a buffer's length is enough for: [`Linear`] and [`Runs`], not the maps that have a shape.
+/// An ownership map that a buffer's length is enough for: [`Linear`], [`Runs`], [`Striped`] and [`PerBlock`], not the maps
+/// that have a shape.
 #[diagnostic::on_unimplemented(
     message = "the ownership map `{Self}` has a shape, which a buffer or slice alone does not have",
     label = "a view with a shape is needed here",
@@ -47,7 +48,21 @@ pub unsafe trait LaunchArg<P: KernelParam> {
 pub trait ShapelessMap: OwnershipMap + Default {}
 
 impl ShapelessMap for Linear {}
+impl ShapelessMap for PerBlock {}
 impl<const N: usize> ShapelessMap for Runs<N> {}
+impl<const N: usize> ShapelessMap for Striped<N> {}
+
+/// An ownership map that divides a [`Plane`] in another way: what `plane_mut` makes may be passed for it.
+#[diagnostic::on_unimplemented(
+    message = "a plane cannot be passed for the ownership map `{Self}`",
+    label = "`{Self}` is not a way to divide a plane",
+    note = "`plane_mut` is for `Plane`, `Tiles<N>`, `TransposedTiles<N>` and `Patches<ROWS, COLUMNS>`"
+)]
+pub trait PlaneMap: OwnershipMap + From<Plane> {}
+
+impl<const N: usize> PlaneMap for Tiles<N> {}
+impl<const N: usize> PlaneMap for TransposedTiles<N> {}
+impl<const ROWS: usize, const COLUMNS: usize> PlaneMap for Patches<ROWS, COLUMNS> {}
 
 /// Binds elements that the kernel reads, or shares when they are atomics.
 #[inline]
@@ -178,6 +193,23 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> LaunchArg<GridSliceMut<'static, T
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
         self.reborrow().bind(binder)
+    }
+}
+
+// SAFETY: as above; the same shape, divided in another way.
+unsafe impl<T: DeviceElement, M: PlaneMap> LaunchArg<GridSliceMut<'static, T, M>> for DeviceViewMut<'_, T, Plane> {
+    #[inline]
+    fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
+        let (slice, plane) = self.into_parts();
+        bind_exclusive(slice, M::from(plane), Access::Shared, binder)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: DeviceElement, M: PlaneMap> LaunchArg<GridSliceMut<'static, T, M>> for &mut DeviceViewMut<'_, T, Plane> {
+    #[inline]
+    fn bind(self, binder: &mut Binder<'_>) -> Result<RawGridSlice<T, M>, LaunchError> {
+        LaunchArg::<GridSliceMut<'static, T, M>>::bind(self.reborrow(), binder)
     }
 }
 
