@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use half::{bf16, f16};
 use warpsmith::prelude::*;
@@ -16,6 +16,13 @@ struct Line {
     block: Dim3,
     thread: Dim3,
     lost: u64,
+}
+
+/// Held to write by the test that makes the devices' buffers small, and to read by all others.
+static ROOM: RwLock<()> = RwLock::new(());
+
+fn usual_room() -> RwLockReadGuard<'static, ()> {
+    ROOM.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has a stream's lines kept.
@@ -51,6 +58,7 @@ fn by_thread(lines: &[Line], block: u32) -> BTreeMap<u32, Vec<String>> {
 /// Demands that the first threads print these texts, line by line and in this order, on every device.
 fn check(expected: &[String], launch: impl Fn(&Stream, LaunchConfig) -> warpsmith::Result<()>) {
     const BLOCK: u32 = 32;
+    let _room = usual_room();
     let count = u32::try_from(expected.len()).expect("a few threads");
     let expected: BTreeMap<u32, Vec<String>> =
         (0..).zip(expected.iter().map(|text| text.lines().map(str::to_owned).collect())).collect();
@@ -156,7 +164,7 @@ fn all_kinds_of_arguments(values: &[u32]) {
     gpu_println!("no values, {{braces}}, é漢");
     gpu_println!("{x} {} {0} {n:?} {x:>w$} {:.*} {:>1$.p$}", i, 2, 0.125f32, 1.5f64, n = -1i8, w = i + 4, p = 1);
     let word = if x > 1 { "many" } else { "few" };
-    gpu_println!("{word} {word:?} {:>7.3} {}", word, &word[1..]);
+    gpu_println!("{word} {word:?} {:>7.3} {}", word, word.get(1..).unwrap_or(""));
     gpu_println!("{:?} {:?} {:?}", [word, ""], &[1u16, 2][..i.min(2)], ());
     gpu_println!("{} {:?}", thread_idx(), block_dim());
     let mut calls = 0;
@@ -202,7 +210,7 @@ fn all_kinds_of_arguments_print_as_the_host() {
                 w = i + 4,
                 p = 1
             ));
-            line(format_args!("{word} {word:?} {:>7.3} {}", word, &word[1..]));
+            line(format_args!("{word} {word:?} {:>7.3} {}", word, word.get(1..).unwrap_or("")));
             line(format_args!("{:?} {:?} {:?}", [word, ""], &[1u16, 2][..i.min(2)], ()));
             line(format_args!("{} {:?}", Dim3::new(i as u32, 0, 0), Dim3::new(32, 1, 1)));
             line(format_args!("call 1 of a closure: a\nb\ncall 2 of a closure: "));
@@ -228,6 +236,7 @@ fn addresses(values: &[u64]) {
 
 #[test]
 fn pointers_print_as_the_host() {
+    let _room = usual_room();
     for device in devices() {
         let stream = device.stream().expect("a device gives streams");
         let lines = keep(&stream);
@@ -252,6 +261,7 @@ fn in_order(rounds: u32) {
 
 #[test]
 fn lines_of_a_thread_and_of_launches_come_in_order() {
+    let _room = usual_room();
     for device in devices() {
         let stream = device.stream().expect("a device gives streams");
         let lines = keep(&stream);
@@ -288,8 +298,8 @@ fn short_line() {
 
 #[test]
 fn lines_that_found_no_room_are_counted() {
-    // Devices are shared by tests, so the size is set back before the streams of other tests could ask for theirs.
     const THREADS: u64 = 1 << 20;
+    let _room = ROOM.write().unwrap_or_else(PoisonError::into_inner);
     for device in devices() {
         let usual = device.output_bytes();
         device.set_output_bytes(8 << 10);
@@ -330,6 +340,7 @@ fn panics_after_printing(values: &[u32]) {
 
 #[test]
 fn what_was_printed_before_a_panic_comes_before_its_report() {
+    let _room = usual_room();
     for device in devices() {
         let stream = device.stream().expect("a device gives streams");
         let lines = keep(&stream);
@@ -348,6 +359,7 @@ fn what_was_printed_before_a_panic_comes_before_its_report() {
 
 #[test]
 fn streams_at_work_together_do_not_mix() {
+    let _room = usual_room();
     for device in devices() {
         let streams: Vec<_> = (0..4).map(|_| device.stream().expect("a device gives streams")).collect();
         let lines: Vec<_> = streams.iter().map(keep).collect();
@@ -373,6 +385,7 @@ fn streams_at_work_together_do_not_mix() {
 
 #[test]
 fn lines_appear_when_a_stream_is_dropped_or_its_device_or_a_copy_waits() {
+    let _room = usual_room();
     for device in devices() {
         let launch = |stream: &Stream| {
             let lines = keep(stream);
@@ -417,6 +430,7 @@ fn assertions_say_their_values() {
 
 #[test]
 fn a_sink_of_the_device_takes_what_streams_have_none_for() {
+    let _room = usual_room();
     // The CPU executor is shared with other tests, whose streams have sinks of their own.
     for device in std::iter::once(Device::cpu()).chain(gpu().cloned()) {
         let count = Arc::new(Mutex::new(0));
