@@ -16,6 +16,7 @@ pub mod bits;
 pub mod block;
 pub mod collective;
 pub mod fence;
+pub mod groups;
 #[cfg_attr(
     warpsmith_device,
     allow(dead_code, reason = "the executor is compiled, though never run, in the device build too")
@@ -39,6 +40,7 @@ pub use atomic::{
 pub use bits::AnyBits;
 pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
 pub use fence::{threadfence, threadfence_block, threadfence_system};
+pub use groups::{Coalesced, LaneGroup, ThreadBlock, Tile, coalesced_threads, this_thread_block};
 pub use index::{
     Dim3, GlobalIdx, Idx2, Idx3, RunIdx, block_dim, block_idx, global_idx, global_idx_2d, global_idx_3d, grid_dim,
     grid_stride, run_idx, run_stride, thread_idx,

@@ -73,21 +73,22 @@ pub use warpsmith_device::collective::{
 pub use warpsmith_device::print::Printable;
 pub use warpsmith_device::shared_array;
 pub use warpsmith_device::{
-    AnyBits, AtomicF32, AtomicF64, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, Linear, OwnershipMap, Plane,
-    RunIdx, Runs, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue, activemask, all, any, ballot, block_dim,
-    block_idx, broadcast, dynamic_shared, dynamic_shared_bytes, elect, exclusive_scan, exclusive_scan_add, global_idx,
-    global_idx_2d, global_idx_3d, grid_dim, grid_stride, inclusive_scan, inclusive_scan_add, lane_id, lanemask_eq,
-    lanemask_ge, lanemask_gt, lanemask_le, lanemask_lt, match_all, match_any, reduce_add, reduce_and, reduce_max,
-    reduce_min, reduce_or, reduce_xor, run_idx, run_stride, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within,
-    shfl_up, shfl_up_within, shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count,
-    sync_threads_or, sync_warp, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
+    AnyBits, AtomicF32, AtomicF64, Coalesced, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, LaneGroup, Linear,
+    OwnershipMap, Plane, RunIdx, Runs, ThreadBlock, Tile, Volume, WARP_SIZE, WarpInteger, WarpNumber, WarpValue,
+    activemask, all, any, ballot, block_dim, block_idx, broadcast, coalesced_threads, dynamic_shared,
+    dynamic_shared_bytes, elect, exclusive_scan, exclusive_scan_add, global_idx, global_idx_2d, global_idx_3d,
+    grid_dim, grid_stride, inclusive_scan, inclusive_scan_add, lane_id, lanemask_eq, lanemask_ge, lanemask_gt,
+    lanemask_le, lanemask_lt, match_all, match_any, reduce_add, reduce_and, reduce_max, reduce_min, reduce_or,
+    reduce_xor, run_idx, run_stride, shfl_down, shfl_down_within, shfl_idx, shfl_idx_within, shfl_up, shfl_up_within,
+    shfl_xor, shfl_xor_within, sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, sync_warp,
+    this_thread_block, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
 pub use warpsmith_device::{
     PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
     block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
 pub use warpsmith_device::{
-    atomic, bits, block, collective, fence, index, ptx, shape, shared, slot, strided, view, warp,
+    atomic, bits, block, collective, fence, groups, index, ptx, shape, shared, slot, strided, view, warp,
 };
 pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
 

@@ -3,6 +3,7 @@
 mod atomics;
 mod barriers;
 mod collectives;
+mod groups;
 mod kernels;
 mod printing;
 mod safety;

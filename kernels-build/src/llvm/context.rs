@@ -112,6 +112,16 @@ impl Context {
         })
     }
 
+    /// A node that says which 32-bit numbers a value may be: those below `end`.
+    pub(crate) fn below_node(&self, end: u32) -> Metadata {
+        let bound = |number: u32| self.int(32).int_value(u64::from(number)).0;
+        // SAFETY: a live context and constants of it; the length belongs to the pointer.
+        unsafe {
+            let bounds = [(api().LLVMValueAsMetadata)(bound(0)), (api().LLVMValueAsMetadata)(bound(end))];
+            Metadata((api().LLVMMDNodeInContext2)(self.0, bounds.as_ptr(), bounds.len()))
+        }
+    }
+
     /// A node that stands for one loop and carries one hint: a name, and a number where the hint has one.
     pub(crate) fn loop_node(&self, hint: &str, number: Option<u32>) -> Metadata {
         // SAFETY: a live context; lengths belong to their pointers. The first operand stands in for the node itself, which

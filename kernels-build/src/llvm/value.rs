@@ -422,8 +422,16 @@ impl Value {
 
     /// Puts a loop's node on one of the branches that close it.
     pub(crate) fn set_loop(self, context: &Context, node: Metadata) {
-        let kind = "llvm.loop";
-        // SAFETY: a live terminator and a node of its context; the length belongs to the pointer.
+        self.set_metadata(context, "llvm.loop", node);
+    }
+
+    /// Puts what is known of a call's result on it.
+    pub(crate) fn set_range(self, context: &Context, node: Metadata) {
+        self.set_metadata(context, "range", node);
+    }
+
+    fn set_metadata(self, context: &Context, kind: &str, node: Metadata) {
+        // SAFETY: a live instruction and a node of its context; the length belongs to the pointer.
         unsafe {
             let kind = (api().LLVMGetMDKindIDInContext)(context.0, kind.as_ptr().cast(), kind.len() as c_uint);
             (api().LLVMSetMetadata)(self.0, kind, (api().LLVMMetadataAsValue)(context.0, node.0));

@@ -8,7 +8,7 @@ use super::value::WarpValue;
 
 /// The lanes that an operation is for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lanes {
+pub struct Lanes {
     pub(crate) mask: u32,
     /// They are all the lanes of an aligned group of so many, a power of two; 0 where that is not known.
     #[cfg_attr(not(warpsmith_device), expect(dead_code, reason = "the executor has no use for it"))]
