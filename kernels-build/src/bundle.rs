@@ -54,6 +54,9 @@ pub struct KernelRecord {
     pub uses_barrier: bool,
     /// Whether it exchanges values within warps: likewise.
     pub uses_warp: bool,
+    /// Whether it waits for the whole grid: such a kernel is launched cooperatively, with a grid barrier as its last
+    /// hidden argument.
+    pub syncs_grid: bool,
     /// Whether it allocates: the device heap must be sized.
     pub uses_heap: bool,
     /// Whether its call graph has a ring or an indirect call, so that its stack depth is not known.

@@ -25,6 +25,8 @@ pub struct PanicRecord {
     pub values: [u64; 4],
     /// 1 when all of the above is written.
     pub done: u32,
+    /// The id of the launch that panicked last, written by every thread that panics: waits look at it.
+    pub panicked: u64,
 }
 
 unsafe extern "C" {
@@ -82,6 +84,7 @@ pub extern "C" fn __warpsmith_panic(site: u32, location: u64, v0: u64, v1: u64, 
     unsafe {
         let record = __warpsmith_hidden(0);
         let at = |offset: usize| record.wrapping_add(offset as u64);
+        store64(at(offset_of!(PanicRecord, panicked)), __warpsmith_hidden(1));
         let claimed: u32;
         asm!("/*ptx: atom.relaxed.sys.cas.b32 {0:e}, [{1:r}], 0, 1; */", out(reg) claimed,
             in(reg) at(offset_of!(PanicRecord, claimed)));

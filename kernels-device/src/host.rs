@@ -36,6 +36,22 @@ pub trait Block {
     /// The lanes of this warp that are at this place together; it holds at least the calling lane.
     fn activemask(&self, thread: u32, place: Place) -> u32;
 
+    /// Comes to a named barrier as one of `threads` threads, and waits for the others if it `waits`.
+    fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool);
+
+    /// Whether the launch is cooperative, so that its threads may wait for the whole grid.
+    fn can_sync_grid(&self) -> bool;
+
+    /// Waits until every live thread of the grid has called this.
+    fn sync_grid(&self, thread: u32, place: Place);
+
+    /// Waits until every live thread of the block's cluster has called this.
+    fn sync_cluster(&self, thread: u32, place: Place);
+
+    /// Where the block of this rank in the cluster has what this block has at `own`; `None` when that is not its shared
+    /// memory.
+    fn map_shared(&self, own: *mut u8, rank: u32) -> Option<*mut u8>;
+
     /// The block's allocation for `key`: the same for all its threads, distinct for each key.
     fn shared(&self, key: SharedKey, size: usize, align: usize) -> *mut u8;
 
@@ -193,6 +209,7 @@ pub struct Context<'a> {
     output: Option<&'a dyn Output>,
     grid_dim: Dim3,
     block_dim: Dim3,
+    cluster_dim: Dim3,
     threads_per_block: u64,
     first_stamp: u64,
     running: Cell<bool>,
@@ -213,6 +230,7 @@ impl<'a> Context<'a> {
             output: None,
             grid_dim,
             block_dim,
+            cluster_dim: Dim3 { x: 1, y: 1, z: 1 },
             threads_per_block: block_dim.count(),
             first_stamp,
             running: Cell::new(false),
@@ -227,6 +245,12 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn with_output(self, output: &'a dyn Output) -> Self {
         Self { output: Some(output), ..self }
+    }
+
+    /// The same for a launch in clusters of this shape.
+    #[must_use]
+    pub fn with_cluster(self, cluster_dim: Dim3) -> Self {
+        Self { cluster_dim, ..self }
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
@@ -302,6 +326,23 @@ impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn grid_dim(&self) -> Dim3 {
         self.grid_dim
+    }
+
+    #[inline]
+    pub(crate) fn cluster_dim(&self) -> Dim3 {
+        self.cluster_dim
+    }
+
+    /// The index of the block's cluster in the grid of clusters.
+    pub(crate) fn cluster_idx(&self) -> Dim3 {
+        let (block, dim) = (self.block_idx(), self.cluster_dim);
+        Dim3 { x: block.x / dim.x, y: block.y / dim.y, z: block.z / dim.z }
+    }
+
+    /// The block's index in its cluster.
+    pub(crate) fn block_in_cluster(&self) -> Dim3 {
+        let (block, dim) = (self.block_idx(), self.cluster_dim);
+        Dim3 { x: block.x % dim.x, y: block.y % dim.y, z: block.z % dim.z }
     }
 
     #[inline]

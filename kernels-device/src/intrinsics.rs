@@ -2,6 +2,9 @@
 //!
 //! Whatever several threads do together stays volatile (no `pure`, no `nomem`), so that no pass copies or moves it.
 
+pub(crate) mod cluster;
+pub(crate) mod grid;
+pub(crate) mod named;
 pub(crate) mod print;
 pub(crate) mod shape;
 pub(crate) mod warp;

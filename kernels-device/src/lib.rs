@@ -14,8 +14,10 @@ pub mod asm;
 pub mod atomic;
 pub mod bits;
 pub mod block;
+pub mod cluster;
 pub mod collective;
 pub mod fence;
+pub mod grid;
 pub mod groups;
 #[cfg_attr(
     warpsmith_device,
@@ -25,6 +27,7 @@ pub mod host;
 pub mod index;
 #[cfg(warpsmith_device)]
 mod intrinsics;
+pub mod named;
 pub mod print;
 pub mod shape;
 pub mod shared;
@@ -39,12 +42,15 @@ pub use atomic::{
 };
 pub use bits::AnyBits;
 pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
+pub use cluster::{Cluster, cluster_dim, cluster_idx, cluster_rank, this_cluster};
 pub use fence::{threadfence, threadfence_block, threadfence_system};
+pub use grid::{Grid, this_grid};
 pub use groups::{Coalesced, LaneGroup, ThreadBlock, Tile, coalesced_threads, this_thread_block};
 pub use index::{
     Dim3, GlobalIdx, Idx2, Idx3, RunIdx, block_dim, block_idx, global_idx, global_idx_2d, global_idx_3d, grid_dim,
     grid_stride, run_idx, run_stride, thread_idx,
 };
+pub use named::NamedBarrier;
 pub use shared::{PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};
 pub use slot::{SlotIdx, block_stride, slot_idx};
 pub use strided::{SliceViews, Strided};

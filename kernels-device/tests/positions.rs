@@ -24,6 +24,20 @@ impl Block for Alone {
     fn activemask(&self, _: u32, _: Place) -> u32 {
         unreachable!("it cannot wait")
     }
+    fn named_barrier(&self, _: u32, _: Place, _: u32, _: u32, _: bool) {}
+
+    fn can_sync_grid(&self) -> bool {
+        false
+    }
+
+    fn sync_grid(&self, _: u32, _: Place) {}
+
+    fn sync_cluster(&self, _: u32, _: Place) {}
+
+    fn map_shared(&self, own: *mut u8, _: u32) -> Option<*mut u8> {
+        Some(own)
+    }
+
     fn shared(&self, _: SharedKey, _: usize, _: usize) -> *mut u8 {
         unreachable!("the test allocates nothing")
     }

@@ -5,6 +5,9 @@
 //! operation, else as coroutines that change places where threads meet. Because one core runs the whole block, a
 //! thread that spins until another thread of its block writes something never gets it; barriers and warp operations
 //! are the way to wait.
+//!
+//! The blocks of a cluster are alive at once, on one core, and so are those of a cooperative launch: each core has its share
+//! of them and turns from one to the next where they wait for others. So there, a thread that spins for what another block writes may never get it either.
 
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
@@ -12,7 +15,9 @@ use warpsmith_device::host::Output;
 
 mod block;
 mod coroutine;
+mod gang;
 mod grid;
+mod named;
 mod panics;
 mod shared;
 #[cfg(test)]
@@ -35,6 +40,11 @@ pub(crate) struct CpuLaunch<'a> {
     /// Whether the kernel may use a barrier or a warp operation. Saying so where it does not costs little; the other
     /// way round such an operation panics.
     pub(crate) needs_coroutines: bool,
+    /// Blocks of a cluster, which the grid is a multiple of in each dimension.
+    pub(crate) cluster_dim: Dim3,
+    /// Whether its threads may wait for the whole grid, so that all of its blocks, at most [`resident_blocks`], are alive at
+    /// once.
+    pub(crate) cooperative: bool,
     /// Stack of a coroutine in bytes, [`DEFAULT_STACK_BYTES`] or more where a kernel asks for more.
     pub(crate) stack_bytes: usize,
     /// Takes what the threads print.
@@ -58,6 +68,11 @@ pub(crate) struct CpuPanic {
     pub(crate) block: Dim3,
     /// The thread in its block.
     pub(crate) thread: Dim3,
+}
+
+/// How many blocks of so many threads a cooperative launch may have.
+pub(crate) fn resident_blocks(threads: u32) -> u64 {
+    coroutine::blocks_at_once(threads)
 }
 
 /// Runs a launch to its end and reports the first panic. After one, the panicking block's other threads go on; blocks

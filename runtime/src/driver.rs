@@ -22,6 +22,7 @@ pub(crate) mod code {
     pub(crate) const DEVICE_UNAVAILABLE: u32 = 46;
     pub(crate) const NO_DEVICE: u32 = 100;
     pub(crate) const UNSUPPORTED_PTX_VERSION: u32 = 222;
+    pub(crate) const NOT_FOUND: u32 = 500;
     pub(crate) const NOT_READY: u32 = 600;
     pub(crate) const NOT_PERMITTED: u32 = 800;
     pub(crate) const SYSTEM_NOT_READY: u32 = 802;
@@ -72,11 +73,12 @@ pub(crate) enum Limit {
 }
 
 macro_rules! driver_functions {
-    ($($symbol:ident($($argument:ty),*);)*) => {
+    ($($symbol:ident($($argument:ty),*);)* @if_there $($later:ident($($later_argument:ty),*);)*) => {
         /// The driver's functions.
         #[allow(non_snake_case, reason = "the fields are named as the driver's functions are")]
         struct Functions {
             $($symbol: unsafe extern "C" fn($($argument),*) -> c_uint,)*
+            $($later: Option<unsafe extern "C" fn($($later_argument),*) -> c_uint>,)*
         }
 
         impl Functions {
@@ -94,6 +96,12 @@ macro_rules! driver_functions {
                         // SAFETY: the type is the function's in `cuda.h`, with enums as their numbers.
                         let found = unsafe { library.get::<Function>(concat!(stringify!($symbol), "\0").as_bytes()) };
                         *found.map_err(|_| DeviceError::OldDriver { symbol: stringify!($symbol) })?
+                    },)*
+                    $($later: {
+                        type Function = unsafe extern "C" fn($($later_argument),*) -> c_uint;
+                        // SAFETY: as above.
+                        let found = unsafe { library.get::<Function>(concat!(stringify!($later), "\0").as_bytes()) };
+                        found.ok().map(|function| *function)
                     },)*
                 })
             }
@@ -145,9 +153,17 @@ driver_functions! {
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuFuncSetAttribute(CUfunction, c_uint, c_int);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, CUfunction, c_int, usize);
     cuLaunchKernel(
         CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void
     );
+    cuLaunchCooperativeKernel(
+        CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void
+    );
+    // Since CUDA 11.8; GPUs that need them need a later driver than that.
+    @if_there
+    cuLaunchKernelEx(*const DriverLaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+    cuOccupancyMaxActiveClusters(*mut c_int, CUfunction, *const DriverLaunchConfig);
 }
 
 /// The names under which the driver's library is looked for and that drivers really use.
@@ -167,6 +183,17 @@ macro_rules! call {
     ($functions:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
         let functions: &Functions = $functions;
         check(functions, stringify!($symbol), (functions.$symbol)($($argument),*))
+    }};
+}
+
+/// As [`call!`], for a function that older drivers lack.
+macro_rules! call_if_there {
+    ($functions:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
+        let functions: &Functions = $functions;
+        match functions.$symbol {
+            Some(function) => check(functions, stringify!($symbol), function($($argument),*)),
+            None => Err(driver_error(functions, stringify!($symbol), code::NOT_FOUND)),
+        }
     }};
 }
 
@@ -485,12 +512,15 @@ impl GpuStream {
     pub(crate) unsafe fn launch(
         &self,
         function: &GpuFunction,
-        grid: Dim3,
-        block: Dim3,
-        shared_bytes: u32,
+        shape: &LaunchShape,
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError> {
         self.gpu.bind()?;
+        if shape.cooperative || shape.is_clustered() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.launch_together(function, shape, arguments) };
+        }
+        let LaunchShape { grid, block, shared_bytes, .. } = *shape;
         // SAFETY: the handles are kept valid by their owners; the caller answers for the arguments.
         unsafe {
             call!(
@@ -509,6 +539,112 @@ impl GpuStream {
                     null_mut(),
                 )
             )
+        }
+    }
+
+    /// Launches a kernel whose blocks are resident together: all of them, or those of a cluster.
+    ///
+    /// # Safety
+    /// As [`Self::launch`].
+    #[cold]
+    unsafe fn launch_together(
+        &self,
+        function: &GpuFunction,
+        shape: &LaunchShape,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DriverError> {
+        let (stream, functions) = (self.stream.cu_stream(), self.functions());
+        if shape.is_clustered() {
+            let mut attributes = shape.attributes();
+            let config = DriverLaunchConfig::new(shape, stream, &mut attributes);
+            // SAFETY: as in `launch`; the configuration and its attributes live through the call.
+            return unsafe {
+                call_if_there!(
+                    functions,
+                    cuLaunchKernelEx(&raw const config, function.function, arguments.as_mut_ptr(), null_mut())
+                )
+            };
+        }
+        let LaunchShape { grid, block, shared_bytes, .. } = *shape;
+        // SAFETY: as in `launch`.
+        unsafe {
+            call!(
+                functions,
+                cuLaunchCooperativeKernel(
+                    function.function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shared_bytes,
+                    stream,
+                    arguments.as_mut_ptr(),
+                )
+            )
+        }
+    }
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchShape {
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    pub(crate) cluster: Dim3,
+    pub(crate) shared_bytes: u32,
+    pub(crate) cooperative: bool,
+}
+
+impl LaunchShape {
+    /// Whether its clusters have more than one block.
+    #[inline]
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.cluster != Dim3::new(1, 1, 1)
+    }
+
+    fn attributes(&self) -> [LaunchAttribute; 2] {
+        const COOPERATIVE: c_uint = 2;
+        const CLUSTER_DIMENSION: c_uint = 4;
+        let attribute = |id, [x, y, z]: [u32; 3]| LaunchAttribute { id, pad: 0, value: [x, y, z, 0], more: [0; 6] };
+        let Dim3 { x, y, z } = self.cluster;
+        [attribute(CLUSTER_DIMENSION, [x, y, z]), attribute(COOPERATIVE, [u32::from(self.cooperative), 0, 0])]
+    }
+}
+
+/// `CUlaunchAttribute`: the value is a union of 64 bytes.
+#[repr(C)]
+struct LaunchAttribute {
+    id: c_uint,
+    pad: c_uint,
+    value: [u32; 4],
+    more: [u64; 6],
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+struct DriverLaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: CUstream,
+    attributes: *mut LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+impl DriverLaunchConfig {
+    /// Points to the attributes.
+    fn new(shape: &LaunchShape, stream: CUstream, attributes: &mut [LaunchAttribute; 2]) -> Self {
+        let words = |dim: Dim3| [dim.x, dim.y, dim.z];
+        Self {
+            grid: words(shape.grid),
+            block: words(shape.block),
+            shared_bytes: shape.shared_bytes,
+            stream,
+            attributes: attributes.as_mut_ptr(),
+            // The last says that the launch is cooperative.
+            attribute_count: if shape.cooperative { 2 } else { 1 },
         }
     }
 }
@@ -851,6 +987,44 @@ impl GpuFunction {
         // SAFETY: it writes one number; the handle is valid.
         unsafe { call!(gpu.functions(), cuFuncGetAttribute(&raw mut value, attribute as u32, self.function)) }?;
         Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    /// How many of a launch's clusters the GPU can hold at once.
+    pub(crate) fn resident_clusters(&self, shape: &LaunchShape) -> Result<u32, DriverError> {
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let mut attributes = shape.attributes();
+        let config = DriverLaunchConfig::new(shape, null_mut(), &mut attributes);
+        let mut count: c_int = 0;
+        // SAFETY: it writes one number and reads the configuration and its attributes, which live through the call.
+        unsafe {
+            call_if_there!(
+                gpu.functions(),
+                cuOccupancyMaxActiveClusters(&raw mut count, self.function, &raw const config)
+            )
+        }?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// How many blocks of so many threads a multiprocessor can hold at once.
+    pub(crate) fn resident_blocks(&self, threads: u32, shared_bytes: u32) -> Result<u32, DriverError> {
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
+        let mut count: c_int = 0;
+        // SAFETY: it writes one number; the handle is valid.
+        unsafe {
+            call!(
+                gpu.functions(),
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    &raw mut count,
+                    self.function,
+                    threads,
+                    shared_bytes as usize,
+                )
+            )
+        }?;
+        Ok(u32::try_from(count).unwrap_or(0))
     }
 
     pub(crate) fn set_attribute(&self, attribute: FunctionAttribute, value: u32) -> Result<(), DriverError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::ParamDesc;
 
+use crate::device::ComputeCapability;
 use crate::launch::LaunchConfig;
 
 /// The result of every operation of this crate.
@@ -518,6 +519,65 @@ pub enum LaunchError {
         dynamic: u64,
         /// Bytes that the device allows.
         limit: u64,
+    },
+    /// A cooperative launch has more blocks than can be resident at once, so that some would wait for others that never
+    /// start.
+    #[error(
+        "cooperative launch of `{kernel}` asks for {requested} blocks of {threads} threads; {device} holds {limit} of them \
+         at once"
+    )]
+    CooperativeTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// Blocks in the grid.
+        requested: u64,
+        /// Threads in a block.
+        threads: u64,
+        /// Blocks that the device holds at once.
+        limit: u64,
+    },
+    /// A cluster holds more blocks than every GPU with clusters takes.
+    #[error("launch of `{kernel}` in clusters of {requested} blocks; a cluster has at most {limit}")]
+    ClusterTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Blocks in a cluster.
+        requested: u64,
+        /// What is allowed.
+        limit: u32,
+    },
+    /// The grid is no multiple of its clusters.
+    #[error("launch of `{kernel}` with {dimension} = {cluster}, of which the grid's {grid} blocks are no multiple")]
+    ClusterShape {
+        /// The kernel.
+        kernel: String,
+        /// Which dimension: `cluster_dim.x`.
+        dimension: &'static str,
+        /// Blocks of a cluster along it.
+        cluster: u32,
+        /// Blocks of the grid along it.
+        grid: u32,
+    },
+    /// The GPU has no clusters.
+    #[error(
+        "launch of `{kernel}` in clusters, which GPUs have from compute capability 9.0 on; {device} has {capability}: leave \
+         `LaunchConfig::with_cluster` out there"
+    )]
+    NoClusters {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// Its compute capability.
+        capability: ComputeCapability,
+    },
+    /// The kernel waits for the whole grid, and the launch does not promise that all of it is there.
+    #[error("`{kernel}` calls `Grid::sync`, so its launch must be cooperative: `LaunchConfig::cooperative`")]
+    NotCooperative {
+        /// The kernel.
+        kernel: String,
     },
     /// An argument lives on another device than the stream.
     #[error("argument {argument} of `{kernel}` lives on {buffer}, the stream runs on {stream}")]

@@ -58,7 +58,7 @@ impl<'a> Launch<'a> {
         let along_x = config.is_along_x() && device.is_gpu();
         let kernel = device.kernels().get(device, desc, instance, along_x)?;
         if !config.is_empty() {
-            config::check(&config, &kernel, device.limits())?;
+            config::check(&config, &kernel, device)?;
         }
         let binder = Binder { stream, desc, argument: 0, shared: Vec::new() };
         Ok(Self { config, kernel, binder })
@@ -109,17 +109,16 @@ impl<'a> Launch<'a> {
         let stack = self.stack_bytes()?;
         list.push((&raw const stack).cast());
         let config = &self.config;
+        // Held until the launch is queued: no other launch may come between it and the clearing of its barrier.
+        let mut barrier = None;
+        if self.kernel.syncs_grid() {
+            let held = barrier.insert(queue.cleared_barrier().map_err(|source| self.refused(source))?);
+            list.push((&raw const held.address).cast());
+        }
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
-        // the code's; the three hidden ones end every entry. Memory was bound: it outlives the launch, in stream order.
-        let launched = unsafe {
-            queue.stream.launch(
-                &code.function,
-                config.grid_dim(),
-                config.block_dim(),
-                config.shared_bytes(),
-                list.as_mut_slice(),
-            )
-        };
+        // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the
+        // grid. Memory was bound: it outlives the launch, in stream order.
+        let launched = unsafe { queue.stream.launch(&code.function, &config.shape(), list.as_mut_slice()) };
         launched.map_err(|source| self.refused(source).into())
     }
 
@@ -149,6 +148,8 @@ impl<'a> Launch<'a> {
             block_dim: self.config.block_dim(),
             shared_bytes: self.config.shared_bytes() as usize,
             needs_coroutines: self.kernel.needs_coroutines(),
+            cooperative: self.config.is_cooperative(),
+            cluster_dim: self.config.cluster_dim(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
             output: &output,
             body,

@@ -67,9 +67,12 @@ pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::atomic::{
     AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic,
 };
+pub use warpsmith_device::cluster::{Cluster, cluster_dim, cluster_idx, cluster_rank, this_cluster};
 pub use warpsmith_device::collective::{
     block_broadcast, block_exclusive_scan, block_inclusive_scan, block_reduce, block_sort,
 };
+pub use warpsmith_device::grid::{Grid, this_grid};
+pub use warpsmith_device::named::NamedBarrier;
 pub use warpsmith_device::print::Printable;
 pub use warpsmith_device::shared_array;
 pub use warpsmith_device::{
@@ -90,6 +93,7 @@ pub use warpsmith_device::{
 pub use warpsmith_device::{
     atomic, bits, block, collective, fence, groups, index, ptx, shape, shared, slot, strided, view, warp,
 };
+pub use warpsmith_device::{cluster, grid, named};
 pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.

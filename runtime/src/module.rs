@@ -83,6 +83,12 @@ impl LoadedKernel {
         self.record.is_none_or(|record| record.uses_barrier || record.uses_warp)
     }
 
+    /// Whether it waits for the whole grid, as far as is known: its launches are cooperative, and on a GPU its entry takes a
+    /// barrier's address.
+    pub(crate) fn syncs_grid(&self) -> bool {
+        self.record.is_some_and(|record| record.syncs_grid)
+    }
+
     /// Whether its call depth is not known.
     pub(crate) fn has_unbounded_stack(&self) -> bool {
         self.record.is_some_and(|record| record.unbounded_stack)

@@ -29,11 +29,24 @@ pub(crate) struct PanicRecord {
     done: u32,
 }
 
+/// A record, and what the waits of running kernels look at.
+#[repr(C)]
+struct Slot {
+    record: PanicRecord,
+    /// The id of the launch that panicked last. Not cleared with the record: a later launch may have written it meanwhile,
+    /// and its threads must learn that some of them do not come.
+    panicked: u64,
+}
+
+/// No launch has this id.
+const NO_LAUNCH: u64 = u64::MAX;
+
 const _: () = {
     assert!(offset_of!(PanicRecord, site) == 4 && offset_of!(PanicRecord, launch) == 8);
     assert!(offset_of!(PanicRecord, block) == 16 && offset_of!(PanicRecord, thread) == 28);
     assert!(offset_of!(PanicRecord, location) == 40 && offset_of!(PanicRecord, values) == 48);
-    assert!(offset_of!(PanicRecord, done) == 80 && size_of::<PanicRecord>() <= layout::OUTPUT_ADDRESS);
+    assert!(offset_of!(PanicRecord, done) == 80);
+    assert!(offset_of!(Slot, panicked) == 88 && size_of::<Slot>() <= layout::OUTPUT_ADDRESS);
     assert!(layout::OUTPUT_ADDRESS + 8 <= RECORD_BYTES);
 };
 
@@ -81,6 +94,7 @@ impl RecordPool {
         let record = RecordSlot { page, slot, host, device };
         record.clear();
         record.set_output(0);
+        record.forget_launches();
         Ok(record)
     }
 
@@ -153,6 +167,13 @@ impl RecordSlot {
     pub(crate) fn is_claimed(&self) -> bool {
         // SAFETY: the record is inside its page; the GPU may write it meanwhile, hence volatile.
         unsafe { (&raw const (*self.host.as_ptr()).claimed).read_volatile() != 0 }
+    }
+
+    /// For a new stream, which counts its launches from the start.
+    fn forget_launches(&self) {
+        let slot = self.host.as_ptr().cast::<Slot>();
+        // SAFETY: as above; a page has `RECORD_BYTES` for each record, which a slot fits into.
+        unsafe { (&raw mut (*slot).panicked).write_volatile(NO_LAUNCH) };
     }
 
     fn read(&self) -> PanicRecord {

@@ -14,6 +14,7 @@ pub use crate::{
     sync_threads_and, sync_threads_count, sync_threads_or, sync_warp, this_thread_block, thread_idx, threadfence,
     threadfence_block, threadfence_system, warp_id,
 };
+pub use crate::{NamedBarrier, cluster_dim, cluster_idx, cluster_rank, this_cluster, this_grid};
 pub use crate::{
     PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
     block_broadcast, block_exclusive_scan, block_inclusive_scan, block_leader, block_reduce, block_sort, block_stride,

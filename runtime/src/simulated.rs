@@ -122,6 +122,7 @@ kernels! {
     OTHER_LAYOUT, "other_layout";
     RECURSIVE, "recursive";
     PRINT, "print";
+    SYNC, "sync";
     ABSENT, "absent";
 }
 
@@ -167,8 +168,10 @@ fn device() -> Device {
         prints: vec![PrintSite { format: "element {0:>3}\n".to_owned(), types: vec![<u32 as Printable>::TYPE.0] }],
         ..record("print", "good")
     };
+    let sync = KernelRecord { syncs_grid: true, ..record("sync", "good") };
     let kernels = vec![
         print,
+        sync,
         record("count", "good"),
         record("panic", "good"),
         record("too_new", "too new"),
@@ -183,7 +186,16 @@ fn device() -> Device {
 }
 
 fn launch(stream: &Stream, desc: &'static KernelDesc, memory: &mut DeviceBuffer<u32>) -> Result<()> {
-    let mut launch = Launch::new(stream, LaunchConfig::for_len(memory.len()), desc, "instance")?;
+    launch_with(stream, desc, LaunchConfig::for_len(memory.len()), memory)
+}
+
+fn launch_with(
+    stream: &Stream,
+    desc: &'static KernelDesc,
+    config: LaunchConfig,
+    memory: &mut DeviceBuffer<u32>,
+) -> Result<()> {
+    let mut launch = Launch::new(stream, config, desc, "instance")?;
     let raw = launch.bind::<Param, _>(memory)?;
     launch.run(&|each| Param::arguments(&raw, each), &|_| unreachable!("the device is a GPU"))
 }
@@ -536,7 +548,7 @@ simulated_test!(code_that_the_driver_refuses, "version=12040", {
     assert!(matches!(error, Error::Module(ModuleError::ParamMismatch { index: 0, .. })), "{text}");
     let (error, text) = message(launch(&stream, &ABSENT, &mut memory));
     assert!(matches!(error, Error::Module(ModuleError::NotFound { .. })), "{text}");
-    assert!(text.contains("8 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
+    assert!(text.contains("9 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
     // Nothing of that touched the context.
     launch(&stream, &COUNT, &mut memory).unwrap();
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
@@ -552,6 +564,87 @@ simulated_test!(a_kernels_registers_and_shared_memory_bound_its_launch, "", {
     let (error, text) = message(Launch::new(&stream, config.with_shared_bytes(231_425), &COUNT, "instance"));
     assert!(matches!(error, Error::Launch(LaunchError::SharedMemory { requested: 232_449, limit: 232_448, .. })));
     assert!(text.contains("(1024 fixed in the kernel, 231425 of the launch)"), "{text}");
+});
+
+simulated_test!(case_g4_a_cooperative_launch_that_is_too_large_is_refused, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    // Four multiprocessors hold three blocks each; two when a block has 100 KiB of shared memory.
+    for (config, limit) in [
+        (LaunchConfig::new(13, 64), 12),
+        (LaunchConfig::new((2, 7), (8, 8)), 12),
+        (LaunchConfig::new(9, 64).with_shared_bytes(100 << 10), 8),
+    ] {
+        let (error, text) = message(launch_with(&stream, &SYNC, config.cooperative(), &mut memory));
+        assert!(matches!(error, Error::Launch(LaunchError::CooperativeTooLarge { .. })), "{text}");
+        let asked = format!(
+            "asks for {} blocks of 64 threads; GPU 0 (Simulated GPU) holds {limit} ",
+            config.grid_dim().count()
+        );
+        assert!(text.contains(&asked), "{text}");
+    }
+    // A kernel that does not sync the grid may be launched so too.
+    for desc in [&SYNC, &COUNT] {
+        launch_with(&stream, desc, LaunchConfig::new(12, 64).cooperative(), &mut memory).unwrap();
+    }
+    assert_eq!(calls(c"cooperative launch of 12"), 2);
+    assert_eq!(stream.to_host(&memory).unwrap(), [2; 10]);
+});
+
+simulated_test!(clusters_are_passed_on_and_checked, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    let clustered = |grid: (u32, u32), cluster: (u32, u32, u32)| LaunchConfig::new(grid, 64).with_cluster(cluster);
+    launch_with(&stream, &COUNT, clustered((8, 3), (4, 1, 1)), &mut memory).unwrap();
+    assert_eq!((calls(c"attribute 4 = [4, 1, 1]"), calls(c"attribute 2 = [1, 0, 0]")), (1, 0));
+    launch_with(&stream, &SYNC, clustered((2, 6), (1, 2, 1)).cooperative(), &mut memory).unwrap();
+    assert_eq!((calls(c"attribute 4 = [1, 2, 1]"), calls(c"attribute 2 = [1, 0, 0]")), (1, 1));
+    assert_eq!(stream.to_host(&memory).unwrap(), [2; 10]);
+    // An ordinary launch is made as ever.
+    launch_with(&stream, &COUNT, clustered((8, 3), (1, 1, 1)), &mut memory).unwrap();
+    assert_eq!(calls(c"attribute 4 = [1, 1, 1]"), 0);
+
+    let mut refused = |config| message(launch_with(&stream, &SYNC, config, &mut memory)).1;
+    let text = refused(clustered((4, 4), (4, 4, 1)));
+    assert!(text.contains("in clusters of 16 blocks; a cluster has at most 8"), "{text}");
+    let text = refused(clustered((8, 3), (2, 2, 1)));
+    assert!(text.contains("cluster_dim.y = 2, of which the grid's 3 blocks are no multiple"), "{text}");
+    let text = refused(clustered((8, 3), (2, 0, 1)));
+    assert!(text.contains("cluster_dim.y = 0"), "{text}");
+    let text = refused(clustered((8, 2), (2, 1, 1)).cooperative());
+    assert!(text.contains("asks for 16 blocks of 64 threads; GPU 0 (Simulated GPU) holds 12 of them"), "{text}");
+});
+
+simulated_test!(clusters_are_refused_by_name_where_there_are_none, "major=8,minor=6", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    let config = LaunchConfig::new(8, 64).with_cluster(2);
+    let (error, text) = message(launch_with(&stream, &COUNT, config, &mut memory));
+    assert!(matches!(error, Error::Launch(LaunchError::NoClusters { .. })), "{text}");
+    assert!(text.contains("from compute capability 9.0 on; GPU 0 (Simulated GPU) has 8.6"), "{text}");
+});
+
+simulated_test!(a_kernel_that_syncs_the_grid_is_launched_cooperatively_or_not_at_all, "", {
+    let stream = device().stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    let (error, text) = message(launch(&stream, &SYNC, &mut memory));
+    assert!(matches!(error, Error::Launch(LaunchError::NotCooperative { .. })), "{text}");
+    assert!(text.contains("LaunchConfig::cooperative"), "{text}");
+    // The barrier is clear for each launch, whatever the one before left, and each stream has its own.
+    let other = stream.device().stream().unwrap();
+    let mut others = other.zeroed::<u32>(10).unwrap();
+    for _ in 0..5 {
+        launch_with(&stream, &SYNC, LaunchConfig::new(4, 64).cooperative(), &mut memory).unwrap();
+        launch_with(&other, &SYNC, LaunchConfig::new(3, 64).cooperative(), &mut others).unwrap();
+    }
+    assert_eq!(stream.to_host(&memory).unwrap(), [5; 10]);
+    assert_eq!(other.to_host(&others).unwrap(), [5; 10]);
+    assert_eq!(calls(c"a grid barrier that is not clear"), 0);
+    drop((memory, others, other));
+    let device = stream.device().clone();
+    drop(stream);
+    device.synchronize().unwrap();
+    assert_eq!(allocated(), 0, "a stream's barrier is freed with it");
 });
 
 simulated_test!(the_stack_grows_for_a_kernel_of_unknown_depth, "", {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
@@ -11,7 +11,7 @@ use cudarc::driver::CudaStream;
 use warpsmith_device::abi::{DeviceElement, KernelValue};
 
 use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
-use crate::driver::{GpuEvent, GpuStream};
+use crate::driver::{GpuEvent, GpuMemory, GpuPool, GpuStream};
 use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamError};
 use crate::event::Event;
 use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
@@ -64,7 +64,7 @@ pub(crate) struct StreamInner {
 
 enum Queue {
     Cpu(Mutex<Option<Box<KernelPanic>>>),
-    Gpu(GpuQueue),
+    Gpu(Box<GpuQueue>),
 }
 
 /// What a stream has when its device is a GPU.
@@ -78,6 +78,9 @@ pub(crate) struct GpuQueue {
     output: GpuOutput,
     /// Held from recording `crossing` to the wait for it.
     crossing_lock: Mutex<()>,
+    /// What kernels that sync the grid count in; allocated for the first of them.
+    grid_barrier: Mutex<Option<GpuMemory>>,
+    pool: Option<Arc<GpuPool>>,
 }
 
 /// The kernels last launched on a stream, newest first, without repeats in a row.
@@ -158,8 +161,10 @@ impl Stream {
             launches: AtomicU64::new(0),
             output: GpuOutput::default(),
             crossing_lock: Mutex::new(()),
+            grid_barrier: Mutex::new(None),
+            pool: parts.pool.clone(),
         };
-        Ok(Self::from_queue(device, Queue::Gpu(queue)))
+        Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue))))
     }
 
     fn from_queue(device: &Device, queue: Queue) -> Self {
@@ -385,6 +390,21 @@ impl GpuQueue {
         self.record.as_ref().map_or(0, RecordSlot::device_address)
     }
 
+    /// The stream's grid barrier, cleared in stream order for the next launch: the one before may have left it halfway. Until
+    /// what this gives is dropped, nobody else gets it.
+    pub(crate) fn cleared_barrier(&self) -> Result<GridBarrier<'_>, DriverError> {
+        const BYTES: usize = size_of::<u64>();
+        let mut held = self.grid_barrier.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = match &mut *held {
+            Some(memory) => memory,
+            empty => empty.insert(GpuMemory::new(&self.stream, BYTES, self.pool.as_ref())?),
+        };
+        let address = memory.address();
+        // SAFETY: the allocation has that many bytes, and earlier launches that use it are before this in the stream.
+        unsafe { self.stream.set_bytes(address, 0, BYTES) }?;
+        Ok(GridBarrier { address, _held: held })
+    }
+
     fn has_panic(&self) -> bool {
         self.record.as_ref().is_some_and(RecordSlot::is_claimed)
     }
@@ -395,6 +415,12 @@ impl GpuQueue {
         let count = self.launches.fetch_add(1, Ordering::Relaxed);
         (u64::from(kernel.number()) << LAUNCH_COUNT_BITS) | (count & ((1 << LAUNCH_COUNT_BITS) - 1))
     }
+}
+
+/// A cleared grid barrier, for one launch.
+pub(crate) struct GridBarrier<'a> {
+    pub(crate) address: u64,
+    _held: MutexGuard<'a, Option<GpuMemory>>,
 }
 
 impl StreamInner {
@@ -474,6 +500,12 @@ impl Drop for StreamInner {
                 }
             }
             Queue::Gpu(queue) => {
+                if let Some(barrier) = queue.grid_barrier.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+                    && let Err(source) = barrier.free(&queue.stream)
+                {
+                    let operation = "freeing a grid barrier";
+                    self.device.defer(StreamError::Driver { operation, source }.into());
+                }
                 if let (Some(record), Some(parts)) = (queue.record.take(), self.device.parts()) {
                     parts.records.give_back(record, &queue.stream);
                 }

@@ -3,8 +3,10 @@
 mod atomics;
 mod barriers;
 mod collectives;
+mod grid;
 mod groups;
 mod kernels;
+mod named;
 mod printing;
 mod safety;
 mod scoped_atomics;

@@ -3,7 +3,9 @@
 mod atomics;
 mod barriers;
 mod dump;
+mod grid;
 mod memory;
+mod named;
 mod options;
 mod printing;
 mod shape;

@@ -4,7 +4,7 @@ use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, Prin
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -326,7 +326,7 @@ records! {
     Bundle { target, compiler, kernels, failure }
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
-        key, entry, params, block, max_threads, uses_barrier, uses_warp, uses_heap, unbounded_stack, shared_bytes, sites,
+        key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack, shared_bytes, sites,
         prints, images,
     }
     ParamRecord { kind, align, size, extent_size, layout }
@@ -390,6 +390,7 @@ mod tests {
                 max_threads: self.number(),
                 uses_barrier: self.below(2) == 0,
                 uses_warp: self.below(2) == 0,
+                syncs_grid: self.below(2) == 0,
                 uses_heap: self.below(2) == 0,
                 unbounded_stack: self.below(2) == 0,
                 shared_bytes: self.next(),

@@ -4,13 +4,40 @@ use std::collections::HashMap;
 
 use super::constants::{address, bytes_at};
 use super::names::{
-    ALLOCATE, ALLOCATE_ZEROED, COMPARE, DYNAMIC_SHARED, FILL, FREE, LOAD_RACING, MOVE, REALLOCATE, SHARED,
-    STORE_RACING, STRING_LENGTH, demangle,
+    ALLOCATE, ALLOCATE_ZEROED, COMPARE, DYNAMIC_SHARED, FILL, FREE, LOAD_RACING, MOVE, NAMED_BARRIERS, REALLOCATE,
+    SHARED, STORE_RACING, STRING_LENGTH, demangle,
 };
-use crate::llvm::{Context, Module, Value, linkage};
+use crate::llvm::{Builder, Context, FUNCTION, Module, Value, linkage};
 
 /// PTX's address space of shared memory.
 const SHARED_SPACE: u32 = 3;
+
+/// The variable with a word for each named barrier, 0 included.
+const NAMED_BARRIER_WORDS: &str = "ws_shared_named_barriers";
+/// Its size in bytes.
+const NAMED_BARRIER_BYTES: u64 = 16 * 4;
+
+/// Clears the kernel's named barriers where it has some: one thread does, before any other goes on.
+pub(super) fn clear_named_barriers(context: &Context, module: &Module, builder: &Builder) {
+    let Some(words) = named_barriers(module) else { return };
+    let mut text =
+        "{ .reg .pred %first; .reg .b32 %x, %y, %z; mov.u32 %x, %tid.x; mov.u32 %y, %tid.y; mov.u32 %z, %tid.z; \
+                    or.b32 %x, %x, %y; or.b32 %x, %x, %z; setp.eq.u32 %first, %x, 0; mov.b32 %z, 0; "
+            .to_owned();
+    for offset in (0..NAMED_BARRIER_BYTES).step_by(16) {
+        text.push_str(&format!("@%first st.v4.b32 [$0+{offset}], {{%z, %z, %z, %z}}; "));
+    }
+    text.push_str("bar.sync 0; }");
+    let generic = context.ptr(0);
+    let ty = context.void().function(&[generic]);
+    let call = builder.call(ty, ty.inline_asm(&text, "l,~{memory}", true), &[words.address_space_cast(generic)]);
+    call.add_call_attribute(FUNCTION, context.enum_attribute("convergent", 0));
+}
+
+/// The kernel's named barriers, where it has some.
+pub(super) fn named_barriers(module: &Module) -> Option<Value> {
+    module.global(NAMED_BARRIER_WORDS).filter(|words| words.has_uses())
+}
 
 /// Points allocator and memory functions at the device crate's bodies.
 pub(super) fn replace(module: &Module) {
@@ -55,6 +82,16 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         window.set_alignment(16);
         for call in marker.users() {
             call.replace_with(window.address_space_cast(generic));
+        }
+    }
+    if let Some(marker) = module.function(NAMED_BARRIERS) {
+        let ty = context.int(8).array(NAMED_BARRIER_BYTES);
+        let words = module.add_global(NAMED_BARRIER_WORDS, ty, SHARED_SPACE);
+        words.set_initializer(ty.undef());
+        words.set_linkage(linkage::INTERNAL);
+        words.set_alignment(16);
+        for call in marker.users() {
+            call.replace_with(words.address_space_cast(generic));
         }
     }
     let Some(marker) = module.function(SHARED) else { return Ok(()) };

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::asm::REWRITTEN;
-use super::device_memory::shared_bytes;
+use super::device_memory::{clear_named_barriers, named_barriers, shared_bytes};
 use super::entries::{Entry, flattened, fnv};
 use super::names::{
-    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, ARCHITECTURE_AT_LEAST, CHECK_STACK, HIDDEN, HIDDEN_COUNT, PANIC, REALLOCATE,
-    STACK_END, TRIPLE,
+    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, ARCHITECTURE_AT_LEAST, CHECK_STACK, GRID_BARRIER, HIDDEN, HIDDEN_COUNT, PANIC,
+    REALLOCATE, STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
 use super::{aggregates, atomics, dump, geometry, link, prints, shape, statics, validate, workarounds};
@@ -80,19 +80,19 @@ pub(super) fn finish(
     doubts: &[Doubt],
     job: &LowerJob,
 ) -> Result<KernelRecord, Failure> {
-    let bytes = parameter_bytes(entry);
+    let context = Context::new();
+    let module = context.parse(bitcode, &entry.symbol)?;
+    link::keep_only(&module, &HashSet::from([entry.symbol.clone(), CHECK_STACK.to_owned()]))?;
+    if !has_unbounded_stack(&module) {
+        link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
+    }
+    let bytes = parameter_bytes(entry, hidden_count(&module));
     if bytes > PARAMETER_BYTES[1] {
         return Err(Failure::Unsupported(vec![format!(
             "kernel `{}` has {bytes} bytes of parameters; a GPU takes {} at most: put large values into a buffer",
             entry.title(),
             PARAMETER_BYTES[1]
         )]));
-    }
-    let context = Context::new();
-    let module = context.parse(bitcode, &entry.symbol)?;
-    link::keep_only(&module, &HashSet::from([entry.symbol.clone(), CHECK_STACK.to_owned()]))?;
-    if !has_unbounded_stack(&module) {
-        link::keep_only(&module, &HashSet::from([entry.symbol.clone()]))?;
     }
     let key = cache_key(&module, entry, job);
     if let Some(record) = cached(job, &key, entry) {
@@ -138,7 +138,7 @@ fn variant(
     let lowest = architectures.iter().copied().min().unwrap_or(75);
     answer_architecture(&context, &module, lowest)?;
     answer_block(&context, &module, entry);
-    build_entry(&context, &module, entry)?;
+    build_entry(&context, &module, entry, record.hidden_count())?;
     let (pipeline, level) = level(entry);
     let lowest = machine_at(lowest, ptx_version(lowest), level)?;
     // While the optimiser runs, a panic is one call that never returns: the code around it stays small.
@@ -165,7 +165,7 @@ fn variant(
         Some(&lowest),
     )?;
     workarounds::apply(&context, &module);
-    hidden_arguments(&context, &module, entry)?;
+    hidden_arguments(&context, &module, entry, record.hidden_count())?;
     module.run("globaldce", None)?;
     dump(&module, &format!("{}{}", entry.ptx_name(), if along_x { "_x" } else { "" }), "optimised");
     module.verify()?;
@@ -179,7 +179,7 @@ fn variant(
         )]));
     }
     record.unbounded_stack |= has_unbounded_stack(&module);
-    let needed = needed_version(&module, entry);
+    let needed = needed_version(&module, parameter_bytes(entry, record.hidden_count()));
     let pointers = pointer_positions(&module, entry)?;
     for architecture in architectures {
         let copy = module.duplicate();
@@ -211,8 +211,8 @@ const SHARED_BYTES: u64 = 48 << 10;
 const PARAMETER_BYTES: [u64; 2] = [4352, 32764];
 
 /// Bytes of the entry's arguments, the hidden ones included.
-fn parameter_bytes(entry: &Entry) -> u64 {
-    let hidden = (0..HIDDEN_COUNT).map(|_| None);
+fn parameter_bytes(entry: &Entry, hidden_count: u64) -> u64 {
+    let hidden = (0..hidden_count).map(|_| None);
     let place = |end: u64, argument: Option<(u64, u32)>| {
         let (size, align) = argument.unwrap_or((8, 8));
         end.next_multiple_of(u64::from(align.max(1))) + size
@@ -221,10 +221,10 @@ fn parameter_bytes(entry: &Entry) -> u64 {
 }
 
 /// The PTX version that the code needs, whatever the architecture.
-fn needed_version(module: &Module, entry: &Entry) -> u32 {
+fn needed_version(module: &Module, parameter_bytes: u64) -> u32 {
     let asks_for_stack =
         calls(module).any(|call| call.called().is_inline_asm() && call.called().asm_parts().0.contains("stacksave"));
-    if parameter_bytes(entry) > PARAMETER_BYTES[0] {
+    if parameter_bytes > PARAMETER_BYTES[0] {
         81
     } else if asks_for_stack {
         73
@@ -261,6 +261,23 @@ fn check_stack(context: &Context, module: &Module, outer: &str) -> Result<(), St
 fn hidden_calls(module: &Module, which: u64) -> Vec<Value> {
     let users = module.function(HIDDEN).map(Value::users).unwrap_or_default();
     users.into_iter().filter(|call| call.operand(0).as_int() == Some(which)).collect()
+}
+
+/// Whether the kernel waits for the whole grid.
+fn syncs_grid(module: &Module) -> bool {
+    !hidden_calls(module, GRID_BARRIER).is_empty()
+}
+
+/// How many hidden arguments the kernel's entry has.
+fn hidden_count(module: &Module) -> u64 {
+    HIDDEN_COUNT + u64::from(syncs_grid(module))
+}
+
+impl KernelRecord {
+    /// As [`hidden_count`], once the kernel is described: what optimisation drops stays an argument.
+    fn hidden_count(&self) -> u64 {
+        HIDDEN_COUNT + u64::from(self.syncs_grid)
+    }
 }
 
 /// Whether the kernel asks if its launch extends along x only.
@@ -335,6 +352,8 @@ fn describe(module: &Module, entry: &Entry) -> KernelRecord {
         ..KernelRecord::default()
     };
     record.uses_heap = [ALLOCATE, ALLOCATE_ZEROED, REALLOCATE].iter().any(|name| module.function(name).is_some());
+    record.syncs_grid = syncs_grid(module);
+    record.uses_barrier = named_barriers(module).is_some();
     for call in calls(module) {
         if call.called().is_inline_asm() {
             let (template, ..) = call.called().asm_parts();
@@ -384,8 +403,7 @@ impl Sites<'_> {
 }
 
 fn is_block_barrier(template: &str) -> bool {
-    (template.contains("bar.") || template.contains("barrier.")) && !template.contains("bar.warp")
-        || template.contains("mbarrier")
+    ["bar.sync", "bar.red", "bar.arrive", "barrier."].iter().any(|word| template.contains(word))
 }
 
 fn is_warp_operation(template: &str) -> bool {
@@ -405,11 +423,11 @@ fn drop_index_checks(module: &Module, sites: &[PanicSite]) {
 }
 
 /// Builds the entry that the driver calls: the Rust entry's arguments, by-value ones as `byval`, then the hidden ones.
-fn build_entry(context: &Context, module: &Module, entry: &Entry) -> Result<(), String> {
+fn build_entry(context: &Context, module: &Module, entry: &Entry, hidden_count: u64) -> Result<(), String> {
     let inner = module.function(&entry.symbol).ok_or("the entry vanished")?;
     let mut types = inner.value_type().parameter_types();
     let arguments = types.len();
-    types.extend((0..HIDDEN_COUNT).map(|_| context.int(64)));
+    types.extend((0..hidden_count).map(|_| context.int(64)));
     let outer = module.add_function(&entry.ptx_name(), context.void().function(&types));
     outer.set_call_conv(PTX_KERNEL);
     for (i, by_value) in flattened(&entry.params).into_iter().enumerate() {
@@ -443,6 +461,7 @@ fn build_entry(context: &Context, module: &Module, entry: &Entry) -> Result<(), 
     }
     let builder = context.builder();
     builder.at_end(outer.append_block(context, ""));
+    clear_named_barriers(context, module, &builder);
     let parameters = outer.parameters();
     let call = builder.call_function(inner, &parameters[..arguments]);
     call.add_call_attribute(FUNCTION, context.enum_attribute("convergent", 0));
@@ -465,22 +484,30 @@ fn build_entry(context: &Context, module: &Module, entry: &Entry) -> Result<(), 
 
 /// Gives the launch's record and id to where they are asked for: the entry has them as arguments, functions that were
 /// not inlined find them in shared memory, where each thread put them.
-fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result<(), String> {
+fn hidden_arguments(context: &Context, module: &Module, entry: &Entry, hidden_count: u64) -> Result<(), String> {
     let Some(hidden) = module.function(HIDDEN) else { return Ok(()) };
     let outer = module.function(&entry.ptx_name()).ok_or("the entry vanished")?;
     let parameters = outer.parameters();
-    let first = parameters.len() - HIDDEN_COUNT as usize;
+    let first = parameters.len() - hidden_count as usize;
+    // The parameter that holds a hidden argument, where one does.
+    let parameter = |which: u64| match which {
+        GRID_BARRIER if hidden_count > HIDDEN_COUNT => Some(parameters[first + HIDDEN_COUNT as usize]),
+        0..HIDDEN_COUNT => Some(parameters[first + which as usize]),
+        _ => None,
+    };
     let i64 = context.int(64);
     let mut kept = None;
     for call in hidden.users() {
-        let which = call.operand(0).as_int().filter(|which| *which <= STACK_END);
+        let which = call.operand(0).as_int().filter(|which| *which == STACK_END || parameter(*which).is_some());
         let which = which.ok_or("which hidden argument is asked for is not constant")?;
-        if call.parent_function() == outer && which < HIDDEN_COUNT {
-            call.replace_with(parameters[first + which as usize]);
+        if call.parent_function() == outer
+            && let Some(value) = parameter(which)
+        {
+            call.replace_with(value);
             continue;
         }
         let slot = *kept.get_or_insert_with(|| {
-            let ty = i64.array(STACK_END + 1);
+            let ty = i64.array(GRID_BARRIER + 1);
             let slot = module.add_global("ws_hidden", ty, 3);
             slot.set_initializer(ty.undef());
             slot.set_linkage(linkage::INTERNAL);
@@ -495,9 +522,10 @@ fn hidden_arguments(context: &Context, module: &Module, entry: &Entry) -> Result
     if let Some(slot) = kept {
         let builder = context.builder();
         builder.before(outer.blocks()[0].first());
-        for i in 0..HIDDEN_COUNT {
-            let place = builder.offset(context, slot, i64.int_value(8 * i));
-            builder.store(parameters[first + i as usize], place);
+        for which in 0..=GRID_BARRIER {
+            if let Some(value) = parameter(which) {
+                builder.store(value, builder.offset(context, slot, i64.int_value(8 * which)));
+            }
         }
         let ty = i64.function(&[]);
         let stack = builder.call(ty, ty.inline_asm("stacksave.u64 $0;", "=l", true), &[]);

@@ -13,6 +13,8 @@ pub(super) const DYNAMIC_SHARED: &str = "__warpsmith_dynamic_shared";
 pub(super) const LOAD_RACING: &str = "__warpsmith_load_racing_";
 /// Prefix of the stores to what several threads may reach, by their bits: `(ptr, int)`.
 pub(super) const STORE_RACING: &str = "__warpsmith_store_racing_";
+/// The words of the block's named barriers: `() -> ptr`.
+pub(super) const NAMED_BARRIERS: &str = "__warpsmith_named_barriers";
 /// Prefix of the special registers.
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
 /// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
@@ -20,7 +22,7 @@ pub(super) const PANIC: &str = "__warpsmith_panic";
 /// A place that prints: `(site, types) -> number`.
 pub(super) const PRINT_SITE: &str = "__warpsmith_print_site";
 /// What only the launch knows: the entry's hidden arguments, 0 the panic record's address, 1 the launch's id, 2 the bytes of
-/// stack; and [`STACK_END`] and [`ALONG_X`].
+/// stack; and [`STACK_END`], [`ALONG_X`] and [`GRID_BARRIER`].
 pub(super) const HIDDEN: &str = "__warpsmith_hidden";
 /// How many hidden arguments an entry has.
 pub(super) const HIDDEN_COUNT: u64 = 3;
@@ -30,6 +32,8 @@ pub(super) const STACK_END: u64 = 3;
 pub(super) const ALONG_X: u64 = 4;
 /// Whether the architecture is at least the argument: a constant, known when PTX is made.
 pub(super) const ARCHITECTURE_AT_LEAST: &str = "__warpsmith_architecture_at_least";
+/// The address of the launch's grid barrier: one more hidden argument, of kernels that ask for it.
+pub(super) const GRID_BARRIER: u64 = 5;
 /// Panics when the stack is about to end; called at the start of functions that may recurse.
 pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
 /// Stands before a loop with a hint, and names it: `() -> u32`.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::asm::{Asm, classify};
 use super::entries::Entry;
-use super::names::{ARCHITECTURE_AT_LEAST, DYNAMIC_SHARED, HIDDEN, PRINT_SITE, SHARED, SPECIAL_REGISTER, demangle};
+use super::names::{
+    ARCHITECTURE_AT_LEAST, DYNAMIC_SHARED, HIDDEN, NAMED_BARRIERS, PRINT_SITE, SHARED, SPECIAL_REGISTER, demangle,
+};
 use crate::job::LowerError;
 use crate::llvm::{Context, FUNCTION, Module, Value, opcode};
 
@@ -232,7 +234,8 @@ fn refusal(value: Value) -> Option<(String, &'static str)> {
     if symbol.starts_with("llvm.x86.") {
         return Some((format!("the vendor intrinsic `{symbol}`"), "use portable code, or a crate's portable feature"));
     }
-    let known = [SHARED, DYNAMIC_SHARED, HIDDEN, PRINT_SITE, ARCHITECTURE_AT_LEAST].contains(&symbol.as_str())
+    let known = [SHARED, DYNAMIC_SHARED, NAMED_BARRIERS, HIDDEN, PRINT_SITE, ARCHITECTURE_AT_LEAST]
+        .contains(&symbol.as_str())
         || symbol.starts_with(SPECIAL_REGISTER)
         || symbol.starts_with("__nv")
         || DEVICE_BUILTINS.contains(&symbol.as_str());

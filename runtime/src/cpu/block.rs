@@ -3,14 +3,15 @@
 //! All threads of a block run on one core, so the state needs no lock. A thread that has to wait notes what for and
 //! suspends its coroutine; the last to arrive wakes the others and goes on without suspending.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use corosensei::Yielder;
 use warpsmith_device::Dim3;
 use warpsmith_device::host::{self, BarrierVotes, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes};
 
+use super::named::{Arrival, NamedBarriers};
 use super::shared::SharedMemory;
 
 /// The block that runs on a core.
@@ -19,6 +20,8 @@ pub(super) struct Meeting {
     block_dim: Dim3,
     shared_bytes: usize,
     cooperative: bool,
+    syncs_grid: bool,
+    cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
     aborting: Cell<bool>,
@@ -30,7 +33,9 @@ struct State {
     next: u32,
     live: u32,
     at_barrier: u32,
+    at_team: u32, // Threads with `Wait::Team`.
     votes: u32,
+    named: NamedBarriers,
     ready: VecDeque<u32>,
     threads: Vec<Thread>,
     warps: Vec<Warp>,
@@ -66,6 +71,30 @@ enum Wait {
         operation: WarpOperation,
     },
     Activemask(Place),
+    Named {
+        place: Place,
+        id: u32,
+    },
+    Team(Team, Place),
+}
+
+/// Several blocks that meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Team {
+    /// All blocks of a cooperative launch.
+    Grid,
+    /// Those of a cluster.
+    Cluster,
+}
+
+impl Team {
+    /// How a message names its barrier.
+    pub(super) fn barrier(self) -> &'static str {
+        match self {
+            Self::Grid => "grid sync",
+            Self::Cluster => "cluster sync",
+        }
+    }
 }
 
 impl Wait {
@@ -73,11 +102,13 @@ impl Wait {
         match self {
             Self::Nothing => None,
             Self::Barrier(place) | Self::Lanes { place, .. } | Self::Activemask(place) => Some(place),
+            Self::Named { place, .. } | Self::Team(_, place) => Some(place),
         }
     }
 }
 
 /// Why the threads of a block can't go on, seen from one of them.
+#[derive(Clone)]
 pub(super) struct Failure {
     pub(super) message: String,
     pub(super) place: Option<Place>,
@@ -98,10 +129,25 @@ impl Meeting {
             block_dim,
             shared_bytes,
             cooperative,
+            syncs_grid: false,
+            cluster: OnceCell::new(),
             shared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             aborting: Cell::new(false),
             state: RefCell::default(),
+        }
+    }
+
+    /// Lets threads wait for other blocks, which whoever runs the block sees to; for the whole grid if `syncs_grid`.
+    pub(super) fn in_gang(mut self, syncs_grid: bool) -> Self {
+        self.syncs_grid = syncs_grid;
+        self
+    }
+
+    /// Makes the block one of a cluster, of which it knows the others by rank.
+    pub(super) fn join_cluster(&self, cluster: &[Rc<Self>]) {
+        if cluster.len() > 1 {
+            self.cluster.get_or_init(|| cluster.iter().map(Rc::downgrade).collect());
         }
     }
 
@@ -117,7 +163,9 @@ impl Meeting {
         state.next = 0;
         state.live = self.threads;
         state.at_barrier = 0;
+        state.at_team = 0;
         state.votes = 0;
+        state.named.next_block();
         state.ready.clear();
         state.threads.clear();
         state.threads.resize(self.threads as usize, Thread::default());
@@ -195,6 +243,44 @@ impl Meeting {
         }
     }
 
+    /// Called when all live threads wait: if all wait for other blocks, which and where. Notes it when they do so at
+    /// different places.
+    pub(super) fn waits_for_team(&self) -> Option<(Team, Place, u32)> {
+        let mut state = self.state.borrow_mut();
+        if state.at_team == 0 || state.at_team != state.live {
+            return None;
+        }
+        let mut waiting = (0_u32..).zip(&state.threads).filter_map(|(thread, t)| match t.wait {
+            Wait::Team(team, place) => Some((thread, team, place)),
+            _ => None,
+        });
+        let (thread, team, place) = waiting.next().expect("`at_team` counts such threads");
+        if let Some((other, other_team, other_place)) = waiting.find(|w| w.1 != team || !same(w.2, place)) {
+            let message = format!(
+                "threads of the block are at different barriers of several blocks: thread {} at the {} at {place}, thread \
+                 {} at the {} at {other_place}",
+                self.position(thread),
+                team.barrier(),
+                self.position(other),
+                other_team.barrier()
+            );
+            state.failure = Some(Failure { message, place: Some(place), thread });
+            return None;
+        }
+        Some((team, place, thread))
+    }
+
+    /// Wakes the threads that wait for other blocks.
+    pub(super) fn release_team(&self) {
+        let mut state = self.state.borrow_mut();
+        state.at_team = 0;
+        for thread in 0..state.threads.len() {
+            if let Wait::Team(..) = state.threads[thread].wait {
+                wake(&mut state, thread, 0);
+            }
+        }
+    }
+
     /// Called when all live threads wait: lets those that asked for the active mask go on, the last to be decided.
     pub(super) fn resolve_stall(&self) {
         let mut state = self.state.borrow_mut();
@@ -228,13 +314,13 @@ impl Meeting {
             (0_u32..).zip(&state.threads).filter_map(|(thread, t)| Some((thread, t.wait, t.wait.place()?)));
         let (thread, wait, place) = waiting.next().expect("a stalled block has waiting threads");
         let other = waiting.find(|&(_, _, other)| !same(other, place));
-        let other = other.map_or_else(String::new, |(other, wait, _)| format!("; {}", self.describe(other, wait)));
-        let message =
-            format!("threads of the block wait for each other in vain: {}{other}", self.describe(thread, wait));
+        let describe = |thread, wait| self.describe(state, thread, wait);
+        let other = other.map_or_else(String::new, |(other, wait, _)| format!("; {}", describe(other, wait)));
+        let message = format!("threads of the block wait for each other in vain: {}{other}", describe(thread, wait));
         Failure { message, place: Some(place), thread }
     }
 
-    fn describe(&self, thread: u32, wait: Wait) -> String {
+    fn describe(&self, state: &State, thread: u32, wait: Wait) -> String {
         let position = self.position(thread);
         match wait {
             Wait::Nothing => format!("thread {position} runs"),
@@ -243,10 +329,17 @@ impl Meeting {
                 format!("thread {position} waits in `{}` for the lanes {mask:#010x} at {place}", operation.name())
             }
             Wait::Activemask(place) => format!("thread {position} waits in `activemask` at {place}"),
+            Wait::Named { place, id } => {
+                let (come, expected) = state.named.progress(id);
+                format!(
+                    "thread {position} waits at named barrier {id} at {place}, to which {come} of {expected} threads have come"
+                )
+            }
+            Wait::Team(team, place) => format!("thread {position} waits at the {} at {place}", team.barrier()),
         }
     }
 
-    fn position(&self, thread: u32) -> Dim3 {
+    pub(super) fn position(&self, thread: u32) -> Dim3 {
         let Dim3 { x, y, .. } = self.block_dim;
         Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
     }
@@ -291,6 +384,38 @@ impl Meeting {
                 wake(state, thread, result);
             }
         }
+    }
+
+    /// Counts a thread in at a named barrier, and wakes those that wait there if it is the last.
+    fn come_to_named(&self, state: &mut State, thread: u32, place: Place, id: u32, threads: u32, waits: bool) {
+        let message = match state.named.arrive(thread, place, id, threads, self.threads) {
+            Arrival::Counted => {
+                if waits {
+                    state.threads[thread as usize].wait = Wait::Named { place, id };
+                }
+                return;
+            }
+            Arrival::Complete => {
+                for other in 0..state.threads.len() {
+                    if matches!(state.threads[other].wait, Wait::Named { id: own, .. } if own == id) {
+                        wake(state, other, 0);
+                    }
+                }
+                return;
+            }
+            Arrival::Disagrees(first, first_place, expected) => format!(
+                "threads count differently at named barrier {id}: thread {} to {expected} at {first_place}, thread {} to \
+                 {threads} at {place}",
+                self.position(first),
+                self.position(thread)
+            ),
+            Arrival::TooMany(all) => {
+                format!("{all} threads came to named barrier {id}, which waits for {threads}")
+            }
+        };
+        state.failure = Some(Failure { message, place: Some(place), thread });
+        // Whoever runs the block sees the failure when this thread suspends.
+        state.threads[thread as usize].wait = Wait::Named { place, id };
     }
 
     /// Wakes the lanes of `mask` if all live ones wait with that mask, or notes that they do different things.
@@ -432,6 +557,50 @@ impl host::Block for Meeting {
             return 1 << (thread % WARP_SIZE);
         }
         self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Activemask(place)) as u32
+    }
+
+    fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool) {
+        // A thread that panicked has left the block.
+        if std::thread::panicking() {
+            return;
+        }
+        self.wait(thread, |meeting, state| meeting.come_to_named(state, thread, place, id, threads, waits));
+    }
+
+    fn can_sync_grid(&self) -> bool {
+        self.syncs_grid
+    }
+
+    fn sync_grid(&self, thread: u32, place: Place) {
+        // Alone in its block, a thread still has other blocks to wait for.
+        if std::thread::panicking() {
+            return;
+        }
+        self.wait(thread, |_, state| {
+            state.threads[thread as usize].wait = Wait::Team(Team::Grid, place);
+            state.at_team += 1;
+        });
+    }
+
+    fn sync_cluster(&self, thread: u32, place: Place) {
+        if self.cluster.get().is_none() {
+            self.sync_threads(thread, place, false);
+        } else if !std::thread::panicking() {
+            self.wait(thread, |_, state| {
+                state.threads[thread as usize].wait = Wait::Team(Team::Cluster, place);
+                state.at_team += 1;
+            });
+        }
+    }
+
+    fn map_shared(&self, own: *mut u8, rank: u32) -> Option<*mut u8> {
+        let place = self.shared.borrow().locate(own)?;
+        let other = match self.cluster.get() {
+            None => return Some(own),
+            Some(cluster) => cluster[rank as usize].upgrade().expect("the blocks of a cluster are kept together"),
+        };
+        let mapped = other.shared.borrow_mut().at(place, other.shared_bytes);
+        Some(mapped)
     }
 
     fn shared(&self, key: SharedKey, size: usize, align: usize) -> *mut u8 {

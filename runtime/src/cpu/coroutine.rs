@@ -9,9 +9,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
-use warpsmith_device::host::Context;
+use warpsmith_device::host::{Context, Place};
 
-use super::block::{Failure, Meeting};
+use super::block::{Failure, Meeting, Team};
 use super::grid::Grid;
 use super::{CpuPanic, panics};
 
@@ -23,28 +23,44 @@ const POOLED_STACKS: usize = 4096;
 /// Stacks of finished launches, with their sizes in bytes.
 static POOL: Mutex<Vec<(usize, DefaultStack)>> = Mutex::new(Vec::new());
 
-/// How many blocks of this many threads may run at once, so that their stacks stay within what the system maps: a
-/// stack with its guard page takes two mappings.
-pub(super) fn blocks_at_once(threads: u32) -> u64 {
+/// How many stacks a launch may have at once, so that they stay within what the system maps: a stack with its guard page
+/// takes two mappings. As many again are for cooperative launches, and a quarter of all mappings for everything else in
+/// the process.
+pub(super) fn stacks_at_once() -> u64 {
     static MAPPINGS: LazyLock<u64> = LazyLock::new(|| {
         let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
         limit.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
     });
-    // A quarter is left for everything else in the process.
-    (*MAPPINGS / 4 * 3 / (2 * u64::from(threads))).max(1)
+    *MAPPINGS / 8 * 3 / 2
 }
 
-/// One core's stacks, and the threads that wait on some of them.
+/// How many blocks of this many threads may run at once.
+pub(super) fn blocks_at_once(threads: u32) -> u64 {
+    (stacks_at_once() / u64::from(threads)).max(1)
+}
+
+/// One core's stacks that no thread is on.
 pub(super) struct Stacks {
     bytes: usize,
     free: Vec<DefaultStack>,
-    parked: Vec<Option<ThreadCoroutine>>, // By thread number.
+}
+
+/// The threads of a block that wait, by number, each on its stack.
+#[derive(Default)]
+pub(super) struct Parked(Vec<Option<ThreadCoroutine>>);
+
+/// How far a block came.
+pub(super) enum Progress {
+    /// Every thread has ended.
+    Over,
+    /// Every live thread waits for other blocks, the given one at the given place.
+    Waits(Team, Place, u32),
 }
 
 impl Stacks {
     /// No stack yet; each will have at least `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { bytes, free: Vec::new(), parked: Vec::new() }
+        Self { bytes, free: Vec::new() }
     }
 
     fn take(&mut self) -> std::io::Result<DefaultStack> {
@@ -71,23 +87,35 @@ impl Drop for Stacks {
     }
 }
 
-/// Runs the block that `context` and `meeting` stand at.
-pub(super) fn run_block(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting, stacks: &mut Stacks) {
+/// Runs the block that `context` and `meeting` stand at, until it has ended or can't go on alone.
+pub(super) fn run_block(
+    grid: &Grid<'_>,
+    context: &Context<'_>,
+    meeting: &Meeting,
+    stacks: &mut Stacks,
+    parked: &mut Parked,
+) -> Progress {
     loop {
         let mut coroutine = if let Some(thread) = meeting.take_ready() {
             context.set_thread(thread);
-            stacks.parked[thread as usize].take().expect("a thread that was woken had been parked")
+            parked.0[thread as usize].take().expect("a thread that was woken had been parked")
         } else if meeting.has_unstarted() {
             match stacks.take() {
                 Ok(stack) => new_coroutine(stack, grid, context, meeting),
-                Err(error) => return give_up(grid, context, meeting, stacks, &no_stack(grid, stacks.bytes, &error)),
+                Err(error) => {
+                    let failure = no_stack(grid, stacks.bytes, &error);
+                    return give_up(grid, context, meeting, stacks, parked, &failure);
+                }
             }
         } else if meeting.is_over() {
-            return;
+            return Progress::Over;
         } else {
+            if let Some((team, place, thread)) = meeting.waits_for_team() {
+                return Progress::Waits(team, place, thread);
+            }
             meeting.resolve_stall();
             match meeting.take_failure() {
-                Some(failure) => return give_up(grid, context, meeting, stacks, &failure),
+                Some(failure) => return give_up(grid, context, meeting, stacks, parked, &failure),
                 None => continue,
             }
         };
@@ -99,21 +127,21 @@ pub(super) fn run_block(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meetin
             CoroutineResult::Yield(()) => {
                 // It may have gone on to another thread than it was resumed for.
                 let thread = context.thread() as usize;
-                if stacks.parked.len() <= thread {
-                    stacks.parked.resize_with(thread + 1, || None);
+                if parked.0.len() <= thread {
+                    parked.0.resize_with(thread + 1, || None);
                 }
-                stacks.parked[thread] = Some(coroutine);
+                parked.0[thread] = Some(coroutine);
             }
         }
         if let Some(failure) = meeting.take_failure() {
-            return give_up(grid, context, meeting, stacks, &failure);
+            return give_up(grid, context, meeting, stacks, parked, &failure);
         }
     }
 }
 
 fn new_coroutine(stack: DefaultStack, grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting) -> ThreadCoroutine {
-    // SAFETY: what the closure borrows outlives the coroutine: `run_block` returns only when each has ended or was
-    // unwound, and should it panic, `Stacks` is dropped before all that.
+    // SAFETY: what the closure borrows outlives the coroutine: it is kept in a `Parked`, and whoever has one drops it
+    // before grid, context and meeting.
     unsafe {
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             meeting.set_yielder(yielder);
@@ -143,7 +171,14 @@ fn no_stack(grid: &Grid<'_>, bytes: usize, error: &std::io::Error) -> Failure {
 }
 
 /// Reports why the block can't go on, and unwinds its suspended threads.
-fn give_up(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting, stacks: &mut Stacks, failure: &Failure) {
+pub(super) fn give_up(
+    grid: &Grid<'_>,
+    context: &Context<'_>,
+    meeting: &Meeting,
+    stacks: &mut Stacks,
+    parked: &mut Parked,
+    failure: &Failure,
+) -> Progress {
     context.set_thread(failure.thread);
     grid.report(CpuPanic {
         message: failure.message.clone(),
@@ -153,9 +188,19 @@ fn give_up(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting, stacks: &m
         block: context.block_idx(),
         thread: context.thread_idx(),
     });
+    end(context, meeting, stacks, parked)
+}
+
+/// Ends a block whose threads wait for what won't come, by unwinding them.
+pub(super) fn end(
+    context: &Context<'_>,
+    meeting: &Meeting,
+    stacks: &mut Stacks,
+    Parked(parked): &mut Parked,
+) -> Progress {
     meeting.abort();
-    for thread in 0..stacks.parked.len() {
-        let Some(mut coroutine) = stacks.parked[thread].take() else { continue };
+    for (thread, parked) in parked.iter_mut().enumerate() {
+        let Some(mut coroutine) = parked.take() else { continue };
         if cfg!(panic = "abort") {
             // Nothing can unwind: the threads' memory is lost, as it is on a GPU.
             std::mem::forget(coroutine);
@@ -167,4 +212,5 @@ fn give_up(grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting, stacks: &m
         context.set_running(false);
         stacks.free.push(coroutine.into_stack());
     }
+    Progress::Over
 }

@@ -5,12 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rayon::prelude::*;
+use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
 use warpsmith_device::host::Context;
 
 use super::block::Meeting;
-use super::coroutine::{self, Stacks};
-use super::{CpuLaunch, CpuPanic, panics};
+use super::coroutine::{self, Parked, Stacks, blocks_at_once};
+use super::{CpuLaunch, CpuPanic, gang, panics};
 
 /// Threads that are worth one trip to the common counter.
 const THREADS_PER_CHUNK: u64 = 4096;
@@ -24,12 +25,12 @@ static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 /// What the cores that run one launch share.
 pub(super) struct Grid<'a> {
     pub(super) request: &'a CpuLaunch<'a>,
-    blocks: u64,
-    threads: u32,
+    pub(super) blocks: u64,
+    pub(super) threads: u32,
     chunk: u64,
-    first_stamp: u64,
+    pub(super) first_stamp: u64,
     next_block: AtomicU64,
-    stop: AtomicBool,
+    stop: AtomicBool, // Some thread has panicked, or can't go on.
     first_panic: Mutex<Option<CpuPanic>>,
 }
 
@@ -38,8 +39,10 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
     let blocks = request.grid_dim.count();
     let threads = u32::try_from(request.block_dim.count()).expect("a block's size was checked before the launch");
     let most = rayon::current_num_threads() as u64;
-    let most = if request.needs_coroutines { most.min(coroutine::blocks_at_once(threads)) } else { most };
-    let tasks = blocks.min(most);
+    let most = if request.needs_coroutines { most.min(blocks_at_once(threads)) } else { most };
+    let of_a_cluster = request.cluster_dim.count();
+    let most = if of_a_cluster > 1 { (most.min(blocks_at_once(threads) / of_a_cluster)).max(1) } else { most };
+    let tasks = (blocks / of_a_cluster).min(most);
     let grid = Grid {
         request,
         blocks,
@@ -50,7 +53,11 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         stop: AtomicBool::new(false),
         first_panic: Mutex::new(None),
     };
-    if tasks == 1 {
+    if request.cooperative {
+        gang::run_cooperative(&grid, tasks);
+    } else if of_a_cluster > 1 {
+        gang::run_clusters(&grid, tasks);
+    } else if tasks == 1 {
         grid.work();
     } else {
         (0..tasks as usize).into_par_iter().with_max_len(1).for_each(|_| grid.work());
@@ -69,22 +76,29 @@ impl Grid<'_> {
         let meeting = Meeting::new(block_dim, shared_bytes, cooperative);
         let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp).with_output(output);
         let mut stacks = Stacks::new(self.request.stack_bytes);
+        let mut parked = Parked::default();
         context.enter(|| {
             while let Some(chunk) = self.take_chunk() {
                 for block in chunk {
-                    if self.stop.load(Ordering::Relaxed) {
+                    if self.has_panicked() {
                         return;
                     }
                     context.set_block(block);
                     meeting.next_block();
                     if cooperative {
-                        coroutine::run_block(self, &context, &meeting, &mut stacks);
+                        // Such a block waits for no other.
+                        coroutine::run_block(self, &context, &meeting, &mut stacks, &mut parked);
                     } else {
                         self.run_block(&context);
                     }
                 }
             }
         });
+    }
+
+    /// Whether a thread has panicked, or could not go on.
+    pub(super) fn has_panicked(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn take_chunk(&self) -> Option<std::ops::Range<u64>> {
@@ -118,6 +132,38 @@ impl Grid<'_> {
         // SAFETY: this is a thread's run, and the scope ends with it.
         let scope = unsafe { Scope::new() };
         (self.request.body)(&scope);
+    }
+
+    /// Clusters of the grid.
+    pub(super) fn clusters(&self) -> u64 {
+        self.blocks / self.request.cluster_dim.count()
+    }
+
+    /// The next cluster that no core has taken.
+    pub(super) fn take_cluster(&self) -> Option<u64> {
+        let cluster = self.next_block.fetch_add(1, Ordering::Relaxed);
+        (cluster < self.clusters()).then_some(cluster)
+    }
+
+    /// The numbers of a cluster's blocks, by rank.
+    pub(super) fn blocks_of(&self, cluster: u64) -> impl Iterator<Item = u64> + use<> {
+        let (grid, dim) = (self.request.grid_dim, self.request.cluster_dim);
+        let at = |number: u64, along_x: u32, along_y: u32| {
+            let (x, y) = (u64::from(along_x), u64::from(along_y));
+            [number % x, number / x % y, number / x / y]
+        };
+        let first = at(cluster, grid.x / dim.x, grid.y / dim.y);
+        (0..dim.count()).map(move |rank| {
+            let [x, y, z] = at(rank, dim.x, dim.y);
+            let row = (first[2] * u64::from(dim.z) + z) * u64::from(grid.y) + first[1] * u64::from(dim.y) + y;
+            row * u64::from(grid.x) + first[0] * u64::from(dim.x) + x
+        })
+    }
+
+    /// A block's place, by its linear number.
+    pub(super) fn position(&self, block: u64) -> Dim3 {
+        let (x, y) = (u64::from(self.request.grid_dim.x), u64::from(self.request.grid_dim.y));
+        Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
     }
 
     /// Keeps a panic if it is the launch's first, and starts no more blocks.

@@ -22,6 +22,13 @@ pub(super) struct SharedMemory {
     dynamic: Option<Region>,
 }
 
+/// A place in some block's shared memory: which allocation, or the dynamic one, and how many bytes into it.
+#[derive(Clone, Copy)]
+pub(super) struct SharedPlace {
+    key: Option<(SharedKey, Layout)>,
+    offset: usize,
+}
+
 struct Region {
     ptr: NonNull<u8>,
     layout: Layout,
@@ -46,6 +53,29 @@ impl SharedMemory {
             self.statics.len() - 1
         });
         self.statics[at].1.for_block(block)
+    }
+
+    /// What lies at an address that this block was given.
+    pub(super) fn locate(&self, address: *mut u8) -> Option<SharedPlace> {
+        let inside = |region: &Region| {
+            let offset = address.addr().checked_sub(region.ptr.as_ptr().addr())?;
+            (offset < region.layout.size()).then_some(offset)
+        };
+        let of_static = |(key, region): &(SharedKey, Region)| {
+            let key = Some((*key, region.layout));
+            inside(region).map(|offset| SharedPlace { key, offset })
+        };
+        let dynamic = || self.dynamic.as_ref().and_then(inside).map(|offset| SharedPlace { key: None, offset });
+        self.statics.iter().find_map(of_static).or_else(dynamic)
+    }
+
+    /// Where this block has what another has at `place`.
+    pub(super) fn at(&mut self, place: SharedPlace, dynamic_bytes: usize) -> *mut u8 {
+        let start = match place.key {
+            Some((key, layout)) => self.get(key, layout.size(), layout.align()),
+            None => self.dynamic(dynamic_bytes),
+        };
+        start.wrapping_add(place.offset)
     }
 
     /// The dynamic allocation of `size` bytes, which is the same in every call.

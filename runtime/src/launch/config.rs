@@ -2,7 +2,9 @@
 
 use warpsmith_device::Dim3;
 
-use crate::device::DeviceLimits;
+use crate::cpu;
+use crate::device::Device;
+use crate::driver::LaunchShape;
 use crate::error::LaunchError;
 use crate::module::LoadedKernel;
 
@@ -23,6 +25,8 @@ pub struct LaunchConfig {
     grid_dim: Dim3,
     block_dim: Dim3,
     shared_bytes: u32,
+    cooperative: bool,
+    cluster_dim: Dim3,
     /// Made for a length of 0: the launch starts nothing.
     empty: bool,
 }
@@ -34,7 +38,14 @@ impl LaunchConfig {
     /// A grid and its blocks; sizes are written `n`, `(x, y)`, `(x, y, z)` or as a [`Dim3`].
     #[must_use]
     pub fn new(grid_dim: impl Into<Dim3>, block_dim: impl Into<Dim3>) -> Self {
-        Self { grid_dim: grid_dim.into(), block_dim: block_dim.into(), shared_bytes: 0, empty: false }
+        Self {
+            grid_dim: grid_dim.into(),
+            block_dim: block_dim.into(),
+            shared_bytes: 0,
+            cooperative: false,
+            cluster_dim: Dim3::new(1, 1, 1),
+            empty: false,
+        }
     }
 
     /// At least one thread for each of `len` elements, in blocks of 256. A launch for 0 elements starts nothing.
@@ -80,6 +91,28 @@ impl LaunchConfig {
         self
     }
 
+    /// The same launch with all blocks of the grid resident at once, so that they can wait for each other: what a kernel with
+    /// `Grid::sync` needs. Refused when there are more blocks than the device can hold at once.
+    ///
+    /// # Source
+    /// CUDA C++ Programming Guide, "Grid Synchronization".
+    #[must_use]
+    pub const fn cooperative(mut self) -> Self {
+        self.cooperative = true;
+        self
+    }
+
+    /// The same launch in clusters of so many blocks, which run together and reach each other's shared memory: at most 8 in
+    /// all, and the grid a multiple of them in each dimension. GPUs have clusters from compute capability 9.0 on.
+    ///
+    /// # Source
+    /// CUDA C++ Programming Guide, "Thread Block Clusters".
+    #[must_use]
+    pub fn with_cluster(mut self, cluster_dim: impl Into<Dim3>) -> Self {
+        self.cluster_dim = cluster_dim.into();
+        self
+    }
+
     /// Blocks of the grid.
     #[must_use]
     pub const fn grid_dim(&self) -> Dim3 {
@@ -96,6 +129,29 @@ impl LaunchConfig {
     #[must_use]
     pub const fn shared_bytes(&self) -> u32 {
         self.shared_bytes
+    }
+
+    /// Whether all blocks of the grid are resident at once.
+    #[must_use]
+    pub const fn is_cooperative(&self) -> bool {
+        self.cooperative
+    }
+
+    /// Blocks of a cluster; one where nothing else was said.
+    #[must_use]
+    pub const fn cluster_dim(&self) -> Dim3 {
+        self.cluster_dim
+    }
+
+    /// As the driver's wrapper takes it.
+    pub(super) const fn shape(&self) -> LaunchShape {
+        LaunchShape {
+            grid: self.grid_dim,
+            block: self.block_dim,
+            cluster: self.cluster_dim,
+            shared_bytes: self.shared_bytes,
+            cooperative: self.cooperative,
+        }
     }
 
     /// Whether grid and block extend along x only, so that a kernel's global index needs no other dimension.
@@ -117,7 +173,8 @@ fn saturate(size: u64) -> u32 {
 }
 
 /// Checks a launch that is not empty.
-pub(super) fn check(config: &LaunchConfig, kernel: &LoadedKernel, limits: &DeviceLimits) -> Result<(), LaunchError> {
+pub(super) fn check(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<(), LaunchError> {
+    let limits = device.limits();
     let (grid, block) = (config.grid_dim, config.block_dim);
     let name = || kernel.path().to_owned();
     let dimensions = [
@@ -154,6 +211,87 @@ pub(super) fn check(config: &LaunchConfig, kernel: &LoadedKernel, limits: &Devic
     let (requested, limit) = (fixed + dynamic, u64::from(limits.max_shared_bytes));
     if requested > limit {
         return Err(LaunchError::SharedMemory { kernel: name(), requested, fixed, dynamic, limit });
+    }
+    check_cluster(config, kernel, device)?;
+    if config.cooperative {
+        check_cooperative(config, kernel, device, threads)
+    } else if kernel.syncs_grid() {
+        Err(LaunchError::NotCooperative { kernel: name() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Most blocks in a cluster that every GPU with clusters takes.
+const MAX_CLUSTER_BLOCKS: u32 = 8;
+
+/// Checks a launch's clusters.
+fn check_cluster(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<(), LaunchError> {
+    let (grid, cluster) = (config.grid_dim, config.cluster_dim);
+    if cluster == Dim3::new(1, 1, 1) {
+        return Ok(());
+    }
+    let kernel = || kernel.path().to_owned();
+    let dimensions = [
+        ("cluster_dim.x", cluster.x, grid.x),
+        ("cluster_dim.y", cluster.y, grid.y),
+        ("cluster_dim.z", cluster.z, grid.z),
+    ];
+    for (dimension, blocks, _) in dimensions {
+        if blocks == 0 {
+            return Err(LaunchError::ZeroDimension { kernel: kernel(), dimension });
+        }
+    }
+    let requested = u64::try_from(u128::from(cluster.x) * u128::from(cluster.y) * u128::from(cluster.z));
+    let requested = requested.unwrap_or(u64::MAX);
+    if requested > u64::from(MAX_CLUSTER_BLOCKS) {
+        return Err(LaunchError::ClusterTooLarge { kernel: kernel(), requested, limit: MAX_CLUSTER_BLOCKS });
+    }
+    for (dimension, blocks, of_grid) in dimensions {
+        if of_grid % blocks != 0 {
+            return Err(LaunchError::ClusterShape { kernel: kernel(), dimension, cluster: blocks, grid: of_grid });
+        }
+    }
+    match device.capability() {
+        Some(capability) if capability.major < 9 => {
+            Err(LaunchError::NoClusters { kernel: kernel(), device: device.to_string(), capability })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that all blocks of a grid can be resident at once.
+fn check_cooperative(
+    config: &LaunchConfig,
+    kernel: &LoadedKernel,
+    device: &Device,
+    threads: u64,
+) -> Result<(), LaunchError> {
+    let threads_u32 = u32::try_from(threads).expect("a block's size was checked before");
+    let limit = match kernel.gpu() {
+        None => cpu::resident_blocks(threads_u32),
+        Some(code) => {
+            let shape = config.shape();
+            let resident = if shape.is_clustered() {
+                let clusters = code.function.resident_clusters(&shape);
+                clusters.map(|clusters| u64::from(clusters) * config.cluster_dim.count())
+            } else {
+                let each = code.function.resident_blocks(threads_u32, config.shared_bytes);
+                each.map(|each| u64::from(each) * u64::from(device.limits().multiprocessors))
+            };
+            resident.map_err(|source| LaunchError::Driver {
+                kernel: kernel.path().to_owned(),
+                config: *config,
+                source,
+            })?
+        }
+    };
+    // No dimension is over 2^31, so only the product of all three may wrap, and then x and y alone are past every limit.
+    let grid = config.grid_dim;
+    let requested = u64::try_from(u128::from(grid.x) * u128::from(grid.y) * u128::from(grid.z)).unwrap_or(u64::MAX);
+    if requested > limit {
+        let (kernel, device) = (kernel.path().to_owned(), device.to_string());
+        return Err(LaunchError::CooperativeTooLarge { kernel, device, requested, threads, limit });
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ enum Op {
     Set { to: u64, value: u8, bytes: usize },
     Free { address: u64 },
     Wait { stream: usize, position: u64 },
-    Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64 },
+    Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64, barrier: u64 },
     /// Keeps the stream busy until the test lets it go.
     Hold,
 }
@@ -145,7 +145,10 @@ impl State {
                 }
                 Op::Set { to, value, bytes } if self.check(to, bytes) => (to as *mut u8).write_bytes(value, bytes),
                 Op::Free { address } => self.free(address),
-                Op::Launch { entry, grid, memory, len, record, launch } => {
+                Op::Launch { entry, grid, memory, len, record, launch, barrier } => {
+                    if entry == "sync" && !self.sync(barrier, grid) {
+                        return;
+                    }
                     self.kernel(&entry, grid, memory, len, record, launch);
                 }
                 _ => {}
@@ -161,14 +164,31 @@ impl State {
         }
     }
 
-    /// The kernels: `count` adds 1 to each `u32`; `panic` panics in thread 5 of block 1; `print` prints each
+    /// Leaves a grid barrier as kernels do, in the middle of its second round; false when it was not clear before.
+    unsafe fn sync(&mut self, barrier: u64, grid: u64) -> bool {
+        if !self.check(barrier, 8) {
+            return false;
+        }
+        let count = barrier as *mut u64;
+        // SAFETY: inside the block that was just checked.
+        unsafe {
+            if *count != 0 {
+                self.calls.push("a grid barrier that is not clear".to_owned());
+                return false;
+            }
+            *count = grid + 1;
+        }
+        true
+    }
+
+    /// The kernels: `count` and `sync` add 1 to each `u32`; `panic` panics in thread 5 of block 1; `print` prints each
     /// `u32` in a line, by the first place that prints.
     unsafe fn kernel(&mut self, entry: &str, grid: u64, memory: u64, len: u64, record: u64, launch: u64) {
         if !self.check(memory, len as usize * 4) {
             return;
         }
         match entry {
-            "count" => {
+            "count" | "sync" => {
                 for at in 0..len {
                     let element = (memory as *mut u32).wrapping_add(at as usize);
                     // SAFETY: inside the block that was just checked.
@@ -462,12 +482,47 @@ driver! {
         state().calls.push(format!("function attribute {attribute} = {value}"));
         SUCCESS
     }
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut c_int, _function: usize, threads: c_int, shared: usize) {
+        // Three blocks by their registers, unless threads or shared memory allow fewer.
+        *count = 3.min(2048 / threads).min(((228 << 10) / (shared + 2048)) as c_int);
+        SUCCESS
+    }
+    cuLaunchCooperativeKernel(
+        function: usize, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared: c_uint, stream: usize, arguments: *mut *mut c_void,
+    ) {
+        state().calls.push(format!("cooperative launch of {grid_x}"));
+        cuLaunchKernel(
+            function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, std::ptr::null_mut(),
+        )
+    }
+    cuOccupancyMaxActiveClusters(count: *mut c_int, _function: usize, config: *const u32) {
+        // Clusters of two blocks, the first attribute.
+        let attributes = *config.add(8).cast::<*const u32>().add(1);
+        if *attributes != 4 { return INVALID_VALUE; }
+        *count = (12 / *attributes.add(2) / *attributes.add(3) / *attributes.add(4)) as c_int;
+        SUCCESS
+    }
+    cuLaunchKernelEx(config: *const u32, function: usize, arguments: *mut *mut c_void, _extra: *mut *mut c_void) {
+        let dims: [u32; 7] = config.cast::<[u32; 7]>().read();
+        let (stream, attributes) = (*config.add(8).cast::<usize>(), *config.add(8).cast::<*const u32>().add(1));
+        let count = *config.add(12);
+        for at in 0..count as usize {
+            let attribute = attributes.byte_add(72 * at);
+            let (id, value) = (*attribute, attribute.add(2).cast::<[u32; 3]>().read());
+            state().calls.push(format!("attribute {id} = {value:?}"));
+        }
+        let [grid_x, grid_y, grid_z, block_x, block_y, block_z, shared] = dims;
+        cuLaunchKernel(
+            function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, std::ptr::null_mut(),
+        )
+    }
     cuLaunchKernel(
         function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
         _block_z: c_uint, _shared: c_uint, stream: usize, arguments: *mut *mut c_void, _extra: *mut *mut c_void,
     ) {
-        // Every kernel here takes one writable slice: a pointer, an extent that begins with the length, and the two hidden
-        // arguments.
+        // Every kernel here takes one writable slice: a pointer, an extent that begins with the length, and the three hidden
+        // arguments; one that syncs the grid has a barrier besides.
         let word = |at: usize| (*arguments.add(at)).cast::<u64>().read_unaligned();
         let mut state = state();
         let entry = state.entries[function - 1].clone();
@@ -478,7 +533,8 @@ driver! {
             return state.sticky;
         }
         let (memory, len, record, launch) = (word(0), word(1), word(2), word(3));
-        state.push(stream, Op::Launch { entry, grid: u64::from(grid_x), memory, len, record, launch })
+        let barrier = if entry == "sync" { word(5) } else { 0 };
+        state.push(stream, Op::Launch { entry, grid: u64::from(grid_x), memory, len, record, launch, barrier })
     }
 }
 
