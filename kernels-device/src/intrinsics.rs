@@ -14,6 +14,7 @@ use crate::ptx;
 use crate::shared::SharedSite;
 
 pub(crate) mod atomic;
+pub(crate) mod rng;
 pub(crate) mod shared;
 
 unsafe extern "C" {

@@ -29,6 +29,7 @@ pub mod index;
 mod intrinsics;
 pub mod named;
 pub mod print;
+pub mod rng;
 pub mod shape;
 pub mod shared;
 pub mod slot;

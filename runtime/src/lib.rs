@@ -74,6 +74,7 @@ pub use warpsmith_device::collective::{
 pub use warpsmith_device::grid::{Grid, this_grid};
 pub use warpsmith_device::named::NamedBarrier;
 pub use warpsmith_device::print::Printable;
+pub use warpsmith_device::rng;
 pub use warpsmith_device::shared_array;
 pub use warpsmith_device::{
     AnyBits, AtomicF32, AtomicF64, Coalesced, Dim3, FULL_MASK, GlobalIdx, GridSliceMut, Idx2, Idx3, LaneGroup, Linear,

@@ -8,6 +8,7 @@ mod groups;
 mod kernels;
 mod named;
 mod printing;
+mod rng;
 mod safety;
 mod scoped_atomics;
 mod shape;

@@ -8,5 +8,6 @@ mod memory;
 mod named;
 mod options;
 mod printing;
+mod rng;
 mod shape;
 mod warps;
