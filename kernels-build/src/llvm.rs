@@ -33,6 +33,8 @@ pub(crate) mod linkage {
 pub(crate) mod opcode {
     pub(crate) const ADD: i32 = 8;
     pub(crate) const FADD: i32 = 9;
+    pub(crate) const FSUB: i32 = 11;
+    pub(crate) const FMUL: i32 = 13;
     pub(crate) const FDIV: i32 = 16;
     pub(crate) const FREM: i32 = 19;
     pub(crate) const SHL: i32 = 20;

@@ -27,6 +27,7 @@ pub mod host;
 pub mod index;
 #[cfg(warpsmith_device)]
 mod intrinsics;
+pub mod math;
 pub mod named;
 pub mod print;
 pub mod rng;

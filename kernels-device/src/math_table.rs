@@ -1,4 +1,6 @@
-//! Bodies of C's maths functions for kernels, from the `libm` crate: used where NVIDIA's libdevice was not found.
+//! Bodies of C's maths functions for kernels, most from the `libm` crate: used where NVIDIA's libdevice was not found.
+
+use crate::math::bodies;
 
 macro_rules! table {
     ($($symbol:ident $function:ident ($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {$(
@@ -37,7 +39,6 @@ table! {
     __warpsmith_math_lgammaf lgammaf(x: f32) -> f32;
     __warpsmith_math_erff erff(x: f32) -> f32;
     __warpsmith_math_erfcf erfcf(x: f32) -> f32;
-    __warpsmith_math_powf powf(x: f32, y: f32) -> f32;
     __warpsmith_math_atan2f atan2f(x: f32, y: f32) -> f32;
     __warpsmith_math_hypotf hypotf(x: f32, y: f32) -> f32;
     __warpsmith_math_fmodf fmodf(x: f32, y: f32) -> f32;
@@ -67,11 +68,32 @@ table! {
     __warpsmith_math_lgamma lgamma(x: f64) -> f64;
     __warpsmith_math_erf erf(x: f64) -> f64;
     __warpsmith_math_erfc erfc(x: f64) -> f64;
-    __warpsmith_math_pow pow(x: f64, y: f64) -> f64;
     __warpsmith_math_atan2 atan2(x: f64, y: f64) -> f64;
     __warpsmith_math_hypot hypot(x: f64, y: f64) -> f64;
     __warpsmith_math_fmod fmod(x: f64, y: f64) -> f64;
     __warpsmith_math_fdim fdim(x: f64, y: f64) -> f64;
+}
+
+macro_rules! own_bodies {
+    ($($symbol:ident $function:path, ($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {$(
+        #[doc(hidden)]
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        pub extern "C" fn $symbol($($argument: $ty),*) -> $result {
+            $function($($argument),*)
+        }
+    )*};
+}
+
+own_bodies! {
+    __warpsmith_math_sinpif bodies::sinpif, (x: f32) -> f32;
+    __warpsmith_math_cospif bodies::cospif, (x: f32) -> f32;
+    __warpsmith_math_rcbrtf bodies::rcbrtf, (x: f32) -> f32;
+    __warpsmith_math_sinpi bodies::sinpi, (x: f64) -> f64;
+    __warpsmith_math_cospi bodies::cospi, (x: f64) -> f64;
+    __warpsmith_math_rcbrt bodies::rcbrt, (x: f64) -> f64;
+    __warpsmith_math_powf bodies::power_f32::pow, (x: f32, y: f32) -> f32;
+    __warpsmith_math_pow bodies::power_f64::pow, (x: f64, y: f64) -> f64;
 }
 
 macro_rules! integer_power {

@@ -92,7 +92,7 @@ pub use warpsmith_device::{
     block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
 pub use warpsmith_device::{
-    atomic, bits, block, collective, fence, groups, index, ptx, shape, shared, slot, strided, view, warp,
+    atomic, bits, block, collective, fence, groups, index, math, ptx, shape, shared, slot, strided, view, warp,
 };
 pub use warpsmith_device::{cluster, grid, named};
 pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
