@@ -175,7 +175,7 @@ macro_rules! power {
 pub mod power_f32 {
     power! {
         f32 u32, libm::powf, libm::rintf, libm::truncf, digits: 23, bias: 127, range: -105.0 89.0,
-        ln_2: (0.693147182, -1.90465421e-09), third: (0.333333343, -9.93410776e-09), terms: 15 9
+        ln_2: (core::f32::consts::LN_2, -1.9046542e-9), third: (0.33333334, -9.934108e-9), terms: 15 9
     }
 }
 
@@ -183,6 +183,6 @@ pub mod power_f32 {
 pub mod power_f64 {
     power! {
         f64 u64, libm::pow, libm::rint, libm::trunc, digits: 52, bias: 1023, range: -746.0 710.0,
-        ln_2: (0.6931471805599453, 2.3190468138462996e-17), third: (0.3333333333333333, 1.850371707708594e-17), terms: 27 15
+        ln_2: (core::f64::consts::LN_2, 2.3190468138462996e-17), third: (0.3333333333333333, 1.850371707708594e-17), terms: 27 15
     }
 }

@@ -1,15 +1,17 @@
 //! Numbers that the reference needs, computed with 3000 bits and rounded to two `f64` each.
 
+use std::f64::consts;
+
 use super::wide::Wide;
 
 /// The circle's number.
-pub(crate) const PI: Wide = Wide::of(3.141592653589793, 1.2246467991473532e-16);
+pub(crate) const PI: Wide = Wide::of(consts::PI, 1.2246467991473532e-16);
 /// The logarithm of 2.
-pub(crate) const LN_2: Wide = Wide::of(0.6931471805599453, 2.3190468138462996e-17);
+pub(crate) const LN_2: Wide = Wide::of(consts::LN_2, 2.3190468138462996e-17);
 /// The logarithm of 10.
-pub(crate) const LN_10: Wide = Wide::of(2.302585092994046, -2.1707562233822494e-16);
+pub(crate) const LN_10: Wide = Wide::of(consts::LN_10, -2.1707562233822494e-16);
 /// The factor of the error function's series.
-pub(crate) const TWO_OVER_SQRT_PI: Wide = Wide::of(1.1283791670955126, 1.533545961316588e-17);
+pub(crate) const TWO_OVER_SQRT_PI: Wide = Wide::of(consts::FRAC_2_SQRT_PI, 1.533545961316588e-17);
 /// The constant term of Stirling's series.
 pub(crate) const HALF_LN_TWO_PI: Wide = Wide::of(0.9189385332046728, -3.8782941580672414e-17);
 /// The first 1408 binary digits of 2 / pi after the point, highest first.

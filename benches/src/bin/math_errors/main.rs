@@ -8,6 +8,8 @@ mod constants;
 mod functions;
 mod points;
 mod reference;
+#[cfg(test)]
+mod reference_tests;
 mod wide;
 
 use std::collections::BTreeMap;

@@ -494,7 +494,8 @@ pub(crate) fn pow(x: f64, y: f64) -> Real {
         return None;
     }
     // Overflow and underflow by far are left to the caller's own function.
-    if !((x.abs().ln() * y).abs() < 1e4) {
+    let size = (x.abs().ln() * y).abs();
+    if size.is_nan() || size >= 1e4 {
         return None;
     }
     let sign = if x < 0.0 && y % 2.0 != 0.0 { -1.0 } else { 1.0 };
