@@ -3,7 +3,9 @@
 //! A generator holds no state that threads would have to share: each thread makes its own, with the launch's seed and a
 //! stream of its own, its global index, say. The same seed, stream and position give the same numbers on every device,
 //! down to the last bit, also through [`Philox4x32::normal_f32`] and its like, whose arithmetic is made of single IEEE
-//! operations. (A kernel with `fast_math` takes liberties with those, and so with its normal numbers.)
+//! operations. (A kernel with `fast_math` or `approx` takes liberties with those, and so with its normal numbers.)
+//!
+//! The integers are those of cuRAND's Philox generator for the same seed, subsequence and offset; the floats are not.
 
 use core::ops::{Range, RangeInclusive};
 

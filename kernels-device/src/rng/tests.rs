@@ -73,6 +73,31 @@ fn skipping_is_drawing_and_looking_away() {
 }
 
 #[test]
+fn integers_are_those_of_curand() {
+    // What `curand` of cuRAND 10.4.5 gives after `curand_init` with these, and then after `skipahead` by 1001.
+    let known = [
+        ([0, 0, 0], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8, 0xf8e4_cca4, 0x5cb2_00db], 0x66a1_9452),
+        (
+            [0x0123_4567_89ab_cdef, 42, 7],
+            [0x05e7_cce2, 0x1423_ad26, 0x2254_2408, 0xf135_1dec, 0xa4ac_ca78, 0xfc2a_65fe],
+            0x9522_d3c0,
+        ),
+        (
+            [u64::MAX, 0x1_0000_0001, 0x4_0000_0005],
+            [0x5ff7_a6ca, 0x632b_f19f, 0xbf7f_7d6f, 0x10ce_e5f2, 0x50c3_d36a, 0x6315_7af9],
+            0xbfae_396a,
+        ),
+        ([5, 1 << 40, 3], [0xd385_2af5, 0x2698_d668, 0x53bf_26ed, 0x0894_e0b7, 0x199a_54d3, 0x1dc5_a640], 0xaf6e_a140),
+    ];
+    for ([seed, subsequence, offset], numbers, after) in known {
+        let mut rng = Philox4x32::new(seed, subsequence, offset);
+        assert_eq!([(); 6].map(|()| rng.next_u32()), numbers);
+        rng.skip(1001);
+        assert_eq!(rng.next_u32(), after);
+    }
+}
+
+#[test]
 fn wide_numbers_have_the_first_in_their_low_half() {
     let (mut narrow, mut wide) = (Philox4x32::new(1, 2, 3), Philox4x32::new(1, 2, 3));
     for _ in 0..10 {
