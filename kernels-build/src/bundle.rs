@@ -63,12 +63,44 @@ pub struct KernelRecord {
     pub unbounded_stack: bool,
     /// Bytes of static shared memory.
     pub shared_bytes: u64,
+    /// The constants that it reads and the host sets.
+    pub constants: Vec<ConstantRecord>,
     /// Its panic sites; a panic record on the device names one by index.
     pub sites: Vec<PanicSite>,
     /// Its places that print; a record in a stream's output buffer names one by index.
     pub prints: Vec<PrintSite>,
     /// Its PTX, one or two for each architecture, lowest first.
     pub images: Vec<Image>,
+}
+
+/// What names a constant that the host sets, equal in the host build and the nested build.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConstantKey {
+    /// `module_path!()` of the declaration.
+    pub module_path: String,
+    /// The static's name.
+    pub name: String,
+    /// `file!()` of the declaration.
+    pub file: String,
+    /// Line of the declaration, from 1.
+    pub line: u32,
+    /// Column of the declaration, from 1.
+    pub column: u32,
+}
+
+/// A constant that a kernel reads and the host sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConstantRecord {
+    /// What names it.
+    pub key: ConstantKey,
+    /// Its variable in the PTX, which holds the declared value.
+    pub symbol: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Layout hash.
+    pub layout: u64,
 }
 
 /// Shape of one parameter; see `warpsmith_device::abi::ParamDesc`.

@@ -56,12 +56,15 @@ pub(crate) mod opcode {
     pub(crate) const INTTOPTR: i32 = 40;
     pub(crate) const BITCAST: i32 = 41;
     pub(crate) const ADDRSPACECAST: i32 = 60;
+    pub(crate) const PHI: i32 = 44;
     pub(crate) const CALL: i32 = 45;
+    pub(crate) const SELECT: i32 = 46;
     pub(crate) const SUB: i32 = 10;
     pub(crate) const EXTRACT_VALUE: i32 = 53;
     pub(crate) const FENCE: i32 = 55;
     pub(crate) const CMPXCHG: i32 = 56;
     pub(crate) const ATOMICRMW: i32 = 57;
+    pub(crate) const FREEZE: i32 = 68;
 }
 
 /// Type kinds of LLVM's C API that are used here.

@@ -6,6 +6,7 @@
 mod aggregates;
 mod asm;
 mod atomics;
+mod constant_memory;
 mod constants;
 mod device_memory;
 mod emit;
@@ -19,6 +20,7 @@ mod panics;
 mod prints;
 mod retarget;
 mod shape;
+mod state_space;
 mod statics;
 mod validate;
 mod workarounds;
@@ -69,10 +71,12 @@ pub fn lower(job: &LowerJob) -> Result<Vec<KernelRecord>, LowerError> {
     }
     link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
+    let constants = constant_memory::place(&context, &module).map_err(|reason| pipeline.internal(reason))?;
     let doubts = validate::check(&context, &module, &entries)?;
     retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
     dump(&module, &job.target, "linked");
-    lower_each(&module, &entries, &sites, &doubts, &pipeline)
+    let common = emit::Common { sites: &sites, constants: &constants, job };
+    lower_each(&module, &entries, &common, &doubts, &pipeline)
 }
 
 /// Links what the kernels reach, replacing panics, assembly and maths as they come in, until nothing is missing.
@@ -130,7 +134,7 @@ fn gather(
 fn lower_each(
     module: &Module,
     entries: &[Entry],
-    sites: &[PanicSite],
+    common: &emit::Common<'_>,
     doubts: &[Vec<Doubt>],
     pipeline: &Pipeline<'_>,
 ) -> Result<Vec<KernelRecord>, LowerError> {
@@ -146,7 +150,7 @@ fn lower_each(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(entry) = entries.get(index) else { return };
                     llvm::set_context_of_errors(&format!("kernel `{}`", entry.title()));
-                    let finished = emit::finish(&bitcode, entry, sites, &doubts[index], pipeline.job);
+                    let finished = emit::finish(&bitcode, entry, common, &doubts[index]);
                     done.lock().expect("no worker panics while it holds the lock").push((index, finished));
                 }
             });

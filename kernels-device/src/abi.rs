@@ -157,6 +157,11 @@ pub struct CStrRef {
     len: usize,
 }
 
+// SAFETY: it stands for a `&'static str`.
+unsafe impl Send for CStrRef {}
+// SAFETY: as above.
+unsafe impl Sync for CStrRef {}
+
 impl CStrRef {
     /// Takes a static string apart.
     #[must_use]

@@ -29,7 +29,6 @@ use self::word::{Word, order_number};
 use crate::abi::AtomicElement;
 
 pub use self::float::{AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicF32, AtomicF64};
-pub use self::pair::{Bf16x2, F16x2};
 pub use self::scope::{BlockScope, DeviceScope, SystemScope, ThreadScope};
 pub use self::value::{AtomicInteger, AtomicValue};
 

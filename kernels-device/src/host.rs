@@ -10,6 +10,7 @@ use core::ptr;
 
 use std::thread_local;
 
+use crate::constant::ConstantDesc;
 use crate::index::Dim3;
 
 /// Where a call stands in the source.
@@ -203,10 +204,18 @@ impl Eq for SharedKey {}
 
 pub use crate::shared::SharedSite;
 
+/// The constants that were set before a launch.
+pub trait ConstantValues: Sync {
+    /// Where the value that was set for a constant lies until the launch ends; `None` when none was set. A constant is
+    /// known by its description's address.
+    fn find(&self, constant: &ConstantDesc) -> Option<*const u8>;
+}
+
 /// One core's view of the launch: which thread of which block runs on it now.
 pub struct Context<'a> {
     block: &'a dyn Block,
     output: Option<&'a dyn Output>,
+    constants: Option<&'a dyn ConstantValues>,
     grid_dim: Dim3,
     block_dim: Dim3,
     cluster_dim: Dim3,
@@ -228,6 +237,7 @@ impl<'a> Context<'a> {
         Self {
             block,
             output: None,
+            constants: None,
             grid_dim,
             block_dim,
             cluster_dim: Dim3 { x: 1, y: 1, z: 1 },
@@ -251,6 +261,17 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn with_cluster(self, cluster_dim: Dim3) -> Self {
         Self { cluster_dim, ..self }
+    }
+
+    /// The same with the constants that the launch sees.
+    #[must_use]
+    pub fn with_constants(self, constants: &'a dyn ConstantValues) -> Self {
+        Self { constants: Some(constants), ..self }
+    }
+
+    /// Where the value that was set for a constant lies; `None` when none was set.
+    pub(crate) fn constant(&self, constant: &ConstantDesc) -> Option<*const u8> {
+        self.constants?.find(constant)
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.

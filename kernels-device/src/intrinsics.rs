@@ -15,8 +15,10 @@ use crate::ptx;
 use crate::shared::SharedSite;
 
 pub(crate) mod atomic;
+pub(crate) mod cache;
 pub(crate) mod rng;
 pub(crate) mod shared;
+pub(crate) mod timing;
 
 unsafe extern "C" {
     safe fn __warpsmith_sreg_tid_x() -> u32;

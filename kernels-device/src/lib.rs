@@ -14,8 +14,10 @@ pub mod asm;
 pub mod atomic;
 pub mod bits;
 pub mod block;
+pub mod cache;
 pub mod cluster;
 pub mod collective;
+pub mod constant;
 pub mod fence;
 pub mod grid;
 pub mod groups;
@@ -35,16 +37,23 @@ pub mod shape;
 pub mod shared;
 pub mod slot;
 pub mod strided;
+pub mod timing;
+pub mod vector;
 pub mod view;
 pub mod warp;
 
 pub use atomic::{
-    AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicF32, AtomicF64, AtomicRef, Bf16x2, BlockScope, DeviceScope,
-    F16x2, ScopedAtomic, SystemScope, ThreadScope,
+    AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicF32, AtomicF64, AtomicRef, BlockScope, DeviceScope,
+    ScopedAtomic, SystemScope, ThreadScope,
 };
 pub use bits::AnyBits;
 pub use block::{sync_threads, sync_threads_and, sync_threads_count, sync_threads_or};
+pub use cache::{
+    prefetch_l1, prefetch_l2, read_cache_global, read_last_use, read_non_coherent, read_streaming, read_volatile,
+    write_cache_global, write_streaming, write_volatile,
+};
 pub use cluster::{Cluster, cluster_dim, cluster_idx, cluster_rank, this_cluster};
+pub use constant::Constant;
 pub use fence::{threadfence, threadfence_block, threadfence_system};
 pub use grid::{Grid, this_grid};
 pub use groups::{Coalesced, LaneGroup, ThreadBlock, Tile, coalesced_threads, this_thread_block};
@@ -56,6 +65,11 @@ pub use named::NamedBarrier;
 pub use shared::{PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};
 pub use slot::{SlotIdx, block_stride, slot_idx};
 pub use strided::{SliceViews, Strided};
+pub use timing::{breakpoint, clock, global_timer, nanosleep, trap};
+pub use vector::{
+    Bf16x2, Bf16x4, Bf16x8, F16x2, F16x4, F16x8, F32x2, F32x4, F64x2, I32x2, I32x4, I64x2, SliceVectors, U8x4, U8x16,
+    U16x2, U16x4, U16x8, U32x2, U32x4, U64x2, Vector,
+};
 pub use view::{
     GridSliceMut, Linear, OwnershipMap, Patches, PerBlock, Plane, Runs, Striped, Tiles, TransposedTiles, Volume,
     block_leader, patch_idx, striped_idx, tile_idx, transposed_tile_idx,

@@ -11,6 +11,7 @@
 
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
+use warpsmith_device::host::ConstantValues;
 use warpsmith_device::host::Output;
 
 mod block;
@@ -49,6 +50,8 @@ pub(crate) struct CpuLaunch<'a> {
     pub(crate) stack_bytes: usize,
     /// Takes what the threads print.
     pub(crate) output: &'a dyn Output,
+    /// The constants that its threads see.
+    pub(crate) constants: &'a dyn ConstantValues,
     /// One thread's run.
     pub(crate) body: &'a (dyn for<'s> Fn(&'s Scope) + Sync),
 }

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::CudaContext;
-use warpsmith_device::Dim3;
+use warpsmith_device::abi::KernelValue;
+use warpsmith_device::{Constant, Dim3};
 
+use crate::constants::ConstantTable;
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::module::{KernelTable, LoadedKernel};
@@ -45,6 +47,7 @@ struct DeviceInner {
     name: String,
     limits: DeviceLimits,
     kernels: KernelTable,
+    constants: ConstantTable,
     has_deferred: AtomicBool,
     deferred: Mutex<Option<Error>>,
     sink: SinkSlot,
@@ -287,6 +290,7 @@ impl Device {
             name,
             limits,
             kernels: KernelTable::default(),
+            constants: ConstantTable::default(),
             has_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
             sink: SinkSlot::default(),
@@ -372,6 +376,51 @@ impl Device {
         self.take_deferred()
     }
 
+    /// Sets a constant that kernels read, for this device: one declared with [`constant!`](crate::constant!).
+    ///
+    /// Launches that are made after this call see the value, on every stream of the device; launches made before keep the
+    /// value that they had, whether they have run or not. So no stream is named, and nothing is waited for: the value
+    /// travels with the next launch of each kernel that reads it, which waits for that kernel's earlier launches.
+    ///
+    /// # Errors
+    /// [`DeviceError::AmbiguousConstant`] when another constant was set that has the same name and place.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith::prelude::*;
+    ///
+    /// constant! {
+    ///     static FACTOR: f32 = 1.0;
+    /// }
+    ///
+    /// #[kernel]
+    /// fn scale(mut x: GridSliceMut<f32>) {
+    ///     if let Some(x) = x.get_mut(&global_idx()) {
+    ///         *x *= FACTOR.get();
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> warpsmith::Result<()> {
+    /// let device = Device::cpu();
+    /// let stream = device.stream()?;
+    /// let mut x = stream.to_device(&[1.0, 2.0])?;
+    /// device.set_constant(&FACTOR, &10.0)?;
+    /// scale::launch(&stream, LaunchConfig::for_len(2), &mut x)?;
+    /// assert_eq!(stream.to_host(&x)?, [10.0, 20.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_constant<T: KernelValue>(&self, constant: &'static Constant<T>, value: &T) -> Result<()> {
+        Ok(self.inner.constants.set(constant.desc(), Arc::new(*value))?)
+    }
+
+    /// The value that the next launch on this device sees of a constant.
+    #[must_use]
+    pub fn constant<T: KernelValue>(&self, constant: &'static Constant<T>) -> T {
+        let set = self.inner.constants.value(constant.desc());
+        set.and_then(|value| value.downcast_ref::<T>().copied()).unwrap_or_else(|| constant.declared())
+    }
+
     /// Bytes of stack that each thread of a kernel has on the GPU; `None` on the CPU executor.
     ///
     /// # Errors
@@ -455,6 +504,10 @@ impl Device {
             Kind::Cpu => None,
             Kind::Gpu(parts) => Some(parts),
         }
+    }
+
+    pub(crate) fn constants(&self) -> &ConstantTable {
+        &self.inner.constants
     }
 
     pub(crate) fn kernels(&self) -> &KernelTable {

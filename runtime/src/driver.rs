@@ -4,7 +4,7 @@
 //! that newer drivers have more values than. Here a missing symbol is an error and an answer is a number. The library is
 //! the one that cudarc opened, and its contexts and streams are cudarc's.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -151,6 +151,7 @@ driver_functions! {
     cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
     cuModuleUnload(CUmodule);
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
     cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuFuncSetAttribute(CUfunction, c_uint, c_int);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, CUfunction, c_int, usize);
@@ -949,6 +950,17 @@ impl GpuModule {
         // SAFETY: it writes one handle; the name is NUL-terminated.
         unsafe { call!(self.gpu.functions(), cuModuleGetFunction(&raw mut function, self.module, entry.as_ptr())) }?;
         Ok(GpuFunction { module: Arc::clone(self), function })
+    }
+
+    /// The address of a variable of the module.
+    pub(crate) fn global(&self, name: &str) -> Result<u64, DriverError> {
+        self.gpu.bind()?;
+        let name = CString::new(name).unwrap_or_default();
+        let (mut address, mut bytes): (CUdeviceptr, usize) = (0, 0);
+        let (to_address, to_bytes) = (&raw mut address, &raw mut bytes);
+        // SAFETY: it writes an address and a size; the name is NUL-terminated.
+        unsafe { call!(self.gpu.functions(), cuModuleGetGlobal_v2(to_address, to_bytes, self.module, name.as_ptr())) }?;
+        Ok(address)
     }
 }
 

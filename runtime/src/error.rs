@@ -89,6 +89,19 @@ impl DriverError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
+    /// Two constants have one name and place, so that a kernel's cannot be told from the other.
+    #[error(
+        "two constants are named `{constant}` and declared at {file}:{line}; declare them in places of their own, not both in \
+         one macro"
+    )]
+    AmbiguousConstant {
+        /// The constant's path.
+        constant: String,
+        /// Source file of the declaration.
+        file: String,
+        /// Line, from 1.
+        line: u32,
+    },
     /// The driver's library is not on this machine.
     #[error(
         "no NVIDIA driver on this machine: looked for {} in LD_LIBRARY_PATH ({}) and in the system's library folders, and \
@@ -242,6 +255,21 @@ pub enum MemoryError {
         /// What it steps over, in elements.
         extent: usize,
     },
+    /// Elements that are no whole number of aligned vectors.
+    #[error(
+        "{len} elements from element {start} of a buffer are no `{vector}`s: length and start must be multiples of {lanes}; \
+         take a part that is, or let the kernel take a slice of scalars and look at it with `as_vectors`"
+    )]
+    NotVectors {
+        /// The vector's type.
+        vector: &'static str,
+        /// Elements of a vector.
+        lanes: usize,
+        /// First element's number in the buffer.
+        start: usize,
+        /// Number of elements.
+        len: usize,
+    },
     /// A buffer of one device used with a stream of another.
     #[error(
         "the buffer lives on {buffer}, the stream runs on {stream}; copy through the host, or use a stream of {buffer}"
@@ -353,6 +381,22 @@ pub enum ModuleError {
         needed: Version,
         /// CUDA version that knows the PTX.
         remedy: Version,
+    },
+    /// A constant has another shape on the host than the kernel was compiled with.
+    #[error(
+        "constant `{constant}` of kernel `{kernel}` differs between host and device: the host has {host_bytes} bytes, the GPU \
+         code was compiled with {device_bytes}, or their fields differ; the two builds saw different types: rebuild with \
+         `cargo clean -p` of the crate that declares it"
+    )]
+    ConstantMismatch {
+        /// The kernel's path.
+        kernel: String,
+        /// The constant's path.
+        constant: String,
+        /// Size in bytes on the host.
+        host_bytes: u64,
+        /// Size in bytes in the metadata.
+        device_bytes: u64,
     },
     /// The driver refused the kernel's PTX.
     #[error("the driver refused the code of kernel `{kernel}` (sm_{architecture}){}", log_text(log))]
@@ -598,6 +642,14 @@ pub enum LaunchError {
         kernel: String,
         /// Which argument that is not a plain value, from 1.
         argument: usize,
+    },
+    /// A constant that the kernel reads could not be brought up to date.
+    #[error("the constants of `{kernel}` could not be set{}", lost_text(source))]
+    Constants {
+        /// The kernel.
+        kernel: String,
+        /// The driver's answer.
+        source: DriverError,
     },
     /// An argument waits for work of another stream, and the driver refused that.
     #[error(

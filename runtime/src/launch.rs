@@ -115,6 +115,9 @@ impl<'a> Launch<'a> {
             let held = barrier.insert(queue.cleared_barrier().map_err(|source| self.refused(source))?);
             list.push((&raw const held.address).cast());
         }
+        let constants = code.constants.as_ref();
+        let stream = self.binder.stream;
+        let _constants = constants.map(|constants| constants.prepare(stream, queue, self.kernel.path())).transpose()?;
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
         // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the
         // grid. Memory was bound: it outlives the launch, in stream order.
@@ -142,6 +145,7 @@ impl<'a> Launch<'a> {
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
         let output = LaunchOutput::new(self.kernel.path(), self.binder.stream.output_sink());
+        let constants = self.binder.stream.device().constants().current();
         let request = CpuLaunch {
             kernel: self.kernel.path(),
             grid_dim: self.config.grid_dim(),
@@ -152,6 +156,7 @@ impl<'a> Launch<'a> {
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
             output: &output,
+            constants: &*constants,
             body,
         };
         let ran = cpu::run(&request);

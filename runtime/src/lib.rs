@@ -38,6 +38,7 @@ mod stream;
 
 pub mod prelude;
 
+mod constants;
 mod cpu;
 mod driver;
 mod module;
@@ -64,9 +65,7 @@ pub use warpsmith_build::bundle::{
     Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat,
 };
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
-pub use warpsmith_device::atomic::{
-    AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic,
-};
+pub use warpsmith_device::atomic::{AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, ScopedAtomic};
 pub use warpsmith_device::cluster::{Cluster, cluster_dim, cluster_idx, cluster_rank, this_cluster};
 pub use warpsmith_device::collective::{
     block_broadcast, block_exclusive_scan, block_inclusive_scan, block_reduce, block_sort,
@@ -88,12 +87,21 @@ pub use warpsmith_device::{
     this_thread_block, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
 pub use warpsmith_device::{
+    Bf16x2, Bf16x4, Bf16x8, Constant, F16x2, F16x4, F16x8, F32x2, F32x4, F64x2, I32x2, I32x4, I64x2, SliceVectors,
+    U8x4, U8x16, U16x2, U16x4, U16x8, U32x2, U32x4, U64x2, Vector,
+};
+pub use warpsmith_device::{
     PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
     block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
 pub use warpsmith_device::{
     atomic, bits, block, collective, fence, groups, index, math, ptx, shape, shared, slot, strided, view, warp,
 };
+pub use warpsmith_device::{
+    breakpoint, clock, global_timer, nanosleep, prefetch_l1, prefetch_l2, read_cache_global, read_last_use,
+    read_non_coherent, read_streaming, read_volatile, trap, write_cache_global, write_streaming, write_volatile,
+};
+pub use warpsmith_device::{cache, constant, timing, vector};
 pub use warpsmith_device::{cluster, grid, named};
 pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
 

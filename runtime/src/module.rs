@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
 
+use crate::constants::ModuleConstants;
 use crate::device::{Device, GpuParts};
 use crate::driver::{FunctionAttribute, GpuFunction, GpuModule, Limit, code};
 use crate::error::{ModuleError, ParamShape, Version};
@@ -35,6 +36,8 @@ pub(crate) struct GpuCode {
     pub(crate) max_threads: u32,
     pub(crate) registers: u32,
     pub(crate) shared_bytes: u64,
+    /// `None` where the kernel reads no constant that the host sets.
+    pub(crate) constants: Option<ModuleConstants>,
 }
 
 impl LoadedKernel {
@@ -240,7 +243,7 @@ fn load_code(
     device: &Device,
     parts: &GpuParts,
     path: &str,
-    record: &KernelRecord,
+    record: &'static KernelRecord,
     along_x: bool,
 ) -> Result<GpuCode, ModuleError> {
     let driver = parts.gpu.driver().version();
@@ -265,6 +268,10 @@ fn load_code(
         rejected(failure.source, failure.log)
     })?;
     let rejected = |source| rejected(source, String::new());
+    let constants = match record.constants.as_slice() {
+        [] => None,
+        constants => Some(ModuleConstants::find(&module, constants).map_err(rejected)?),
+    };
     let function = Arc::new(module).function(&entry).map_err(rejected)?;
     let shared_bytes = function.attribute(FunctionAttribute::SharedSizeBytes).map_err(rejected)?;
     let max_threads = function.attribute(FunctionAttribute::MaxThreadsPerBlock).map_err(rejected)?;
@@ -282,7 +289,7 @@ fn load_code(
         max_threads,
         "loaded"
     );
-    Ok(GpuCode { function, max_threads, registers, shared_bytes: u64::from(shared_bytes) })
+    Ok(GpuCode { function, max_threads, registers, shared_bytes: u64::from(shared_bytes), constants })
 }
 
 fn corrupt(path: &str, reason: &str) -> ModuleError {

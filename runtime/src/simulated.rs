@@ -9,7 +9,8 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use warpsmith_build::bundle::{
-    Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat, frame,
+    Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue,
+    ValueFormat, frame,
 };
 use warpsmith_device::GridSliceMut;
 use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
@@ -124,6 +125,28 @@ kernels! {
     PRINT, "print";
     SYNC, "sync";
     ABSENT, "absent";
+    ADD_CONSTANT, "add_constant";
+    WRONG_CONSTANT, "wrong_constant";
+}
+
+constant! {
+    static STEP: u32 = 1;
+    static OTHER_STEP: u64 = 1;
+}
+
+/// A kernel that adds a constant, with the constant as metadata has it.
+fn with_constant(name: &str, constant: &Constant<impl KernelValue>) -> KernelRecord {
+    let desc = constant.desc();
+    let key = ConstantKey {
+        module_path: desc.module_path.get().to_owned(),
+        name: desc.name.get().to_owned(),
+        file: desc.file.get().to_owned(),
+        line: desc.line,
+        column: desc.column,
+    };
+    let constant =
+        ConstantRecord { key, symbol: "variable".to_owned(), size: 4, align: 4, layout: <u32 as KernelValue>::LAYOUT };
+    KernelRecord { entry: "add_variable".to_owned(), constants: vec![constant], ..record(name, "good") }
 }
 
 fn record(name: &str, ptx: &str) -> KernelRecord {
@@ -179,6 +202,8 @@ fn device() -> Device {
         newer_gpu,
         other_layout,
         recursive,
+        with_constant("add_constant", &STEP),
+        with_constant("wrong_constant", &OTHER_STEP),
     ];
     let bundle = Bundle { target: "lib warpsmith".to_owned(), kernels, ..Bundle::default() };
     registry::INSTEAD.get_or_init(|| frame(&bundle.encode()));
@@ -548,7 +573,7 @@ simulated_test!(code_that_the_driver_refuses, "version=12040", {
     assert!(matches!(error, Error::Module(ModuleError::ParamMismatch { index: 0, .. })), "{text}");
     let (error, text) = message(launch(&stream, &ABSENT, &mut memory));
     assert!(matches!(error, Error::Module(ModuleError::NotFound { .. })), "{text}");
-    assert!(text.contains("9 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
+    assert!(text.contains("11 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
     // Nothing of that touched the context.
     launch(&stream, &COUNT, &mut memory).unwrap();
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
@@ -735,6 +760,80 @@ simulated_test!(the_environment_asks_for_a_gpu_that_is_not_there, "gpu|gpus=0", 
 simulated_test!(the_environment_asks_for_what_is_no_device, "tpu|", {
     let (_, text) = message(Device::new());
     assert!(text.contains("WARPSMITH_DEVICE is \"tpu\"; it can be `cpu`, `gpu`, or `gpu:N`"), "{text}");
+});
+
+simulated_test!(launches_see_the_constant_that_was_set_before_them, "", {
+    let device = device();
+    let streams: Vec<Stream> = (0..3).map(|_| device.stream().unwrap()).collect();
+    let mut memories: Vec<_> = (0..30).map(|at| streams[at % 3].zeroed::<u32>(8).unwrap()).collect();
+    let mut steps = Vec::new();
+    for (at, memory) in memories.iter_mut().enumerate() {
+        // Also a second time without a change, and on the stream that made the last change.
+        if at % 4 == 2 {
+            device.set_constant(&STEP, &(100 + at as u32)).unwrap();
+        }
+        steps.push(device.constant(&STEP));
+        launch(&streams[at % 3], &ADD_CONSTANT, memory).unwrap();
+    }
+    assert_eq!((steps[0], steps[2], steps[29]), (1, 102, 126));
+    // The last first: work that nothing orders is done now.
+    for (at, memory) in memories.iter().enumerate().rev() {
+        assert_eq!(streams[at % 3].to_host(memory).unwrap(), [steps[at]; 8], "launch {at}");
+    }
+});
+
+simulated_test!(a_constant_waits_for_launches_of_streams_that_are_gone, "", {
+    let device = device();
+    let (stays, third) = (device.stream().unwrap(), device.stream().unwrap());
+    // Few, more than are remembered, and as many as are forgotten at the last launch before the change.
+    for (round, count) in [(1, 1), (2, 40), (3, 15)] {
+        let mut memories: Vec<_> = (0..count).map(|_| third.zeroed::<u32>(4).unwrap()).collect();
+        for memory in &mut memories {
+            let passing = device.stream().unwrap();
+            launch(&passing, &ADD_CONSTANT, memory).unwrap();
+            // With this, the memory has forgotten the stream.
+            launch(&third, &COUNT, memory).unwrap();
+        }
+        let (last, mut own) = (device.stream().unwrap(), stays.zeroed::<u32>(4).unwrap());
+        launch(&last, &ADD_CONSTANT, &mut own).unwrap();
+        let before = device.constant(&STEP);
+        device.set_constant(&STEP, &(1000 * round)).unwrap();
+        let mut changed = stays.zeroed::<u32>(4).unwrap();
+        launch(&stays, &ADD_CONSTANT, &mut changed).unwrap();
+        assert_eq!(stays.to_host(&changed).unwrap(), [1000 * round; 4]);
+        for memory in &memories {
+            assert_eq!(third.to_host(memory).unwrap(), [before + 1; 4]);
+        }
+    }
+});
+
+simulated_test!(a_kernel_without_constants_orders_nothing, "", {
+    let device = device();
+    let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+    let (mut first, mut second) = (a.zeroed::<u32>(4).unwrap(), b.zeroed::<u32>(4).unwrap());
+    device.set_constant(&STEP, &7).unwrap();
+    launch(&a, &COUNT, &mut first).unwrap();
+    launch(&b, &COUNT, &mut second).unwrap();
+    assert_eq!((calls(c"event"), calls(c"wait")), (0, 0));
+    // One that has them waits once after a change, and then no more.
+    for _ in 0..10 {
+        launch(&a, &ADD_CONSTANT, &mut first).unwrap();
+        launch(&b, &ADD_CONSTANT, &mut second).unwrap();
+    }
+    assert_eq!(calls(c"wait"), 1);
+    assert_eq!((a.to_host(&first).unwrap(), b.to_host(&second).unwrap()), (vec![71; 4], vec![71; 4]));
+});
+
+simulated_test!(a_constant_of_another_shape_is_refused, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(4).unwrap();
+    // Nothing was set, so nothing is compared.
+    launch(&stream, &WRONG_CONSTANT, &mut memory).unwrap();
+    device.set_constant(&OTHER_STEP, &5).unwrap();
+    let (error, text) = message(launch(&stream, &WRONG_CONSTANT, &mut memory));
+    assert!(matches!(error, Error::Module(ModuleError::ConstantMismatch { .. })), "{text}");
+    assert!(text.contains("OTHER_STEP") && text.contains("8 bytes") && text.contains("with 4"), "{text}");
 });
 
 simulated_test!(kernels_are_loaded_once_by_many_threads, "", {

@@ -8,3 +8,4 @@
 
 mod overflow;
 mod panics;
+mod trap;

@@ -284,7 +284,7 @@ fn case_d3_extremes_of_mixed_signs_with_nan_in_memory() {
             )?;
             let mut all = stream.to_host(&single)?;
             all.extend(stream.to_host(&double)?.into_iter().map(|v| v as f32));
-            all.extend(stream.to_host(&pairs)?.into_iter().flat_map(|p| [p.x.to_f32(), p.y.to_f32()]));
+            all.extend(stream.to_host(&pairs)?.into_iter().flat_map(|p| [p[0].to_f32(), p[1].to_f32()]));
             let bits: Vec<u32> = all.into_iter().map(f32::to_bits).collect();
             if nan.is_sign_negative() {
                 return Ok(bits);
@@ -365,8 +365,8 @@ fn float_sums_are_exact_where_their_type_is() {
         all.extend(stream.to_host(&double)?.into_iter().map(|v| v as f32));
         all.extend(stream.to_host(&short)?.into_iter().map(f16::to_f32));
         all.extend(stream.to_host(&brain)?.into_iter().map(bf16::to_f32));
-        all.extend(stream.to_host(&pairs)?.into_iter().flat_map(|p| [p.x.to_f32(), p.y.to_f32()]));
-        all.extend(stream.to_host(&brain_pairs)?.into_iter().flat_map(|p| [p.x.to_f32(), p.y.to_f32()]));
+        all.extend(stream.to_host(&pairs)?.into_iter().flat_map(|p| [p[0].to_f32(), p[1].to_f32()]));
+        all.extend(stream.to_host(&brain_pairs)?.into_iter().flat_map(|p| [p[0].to_f32(), p[1].to_f32()]));
         Ok(all)
     });
 }

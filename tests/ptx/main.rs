@@ -2,6 +2,8 @@
 
 mod atomics;
 mod barriers;
+mod cache;
+mod constants;
 mod dump;
 mod grid;
 mod memory;
@@ -10,4 +12,6 @@ mod options;
 mod printing;
 mod rng;
 mod shape;
+mod timing;
+mod vectors;
 mod warps;

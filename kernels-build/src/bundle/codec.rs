@@ -1,10 +1,13 @@
 //! Bytes of a bundle: little-endian numbers, length-prefixed lists and strings, a version first, a checksum last.
 
-use super::{Bundle, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat};
+use super::{
+    Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue,
+    ValueFormat,
+};
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -326,9 +329,11 @@ records! {
     Bundle { target, compiler, kernels, failure }
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
-        key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack, shared_bytes, sites,
-        prints, images,
+        key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack,
+        shared_bytes, constants, sites, prints, images,
     }
+    ConstantKey { module_path, name, file, line, column }
+    ConstantRecord { key, symbol, size, align, layout }
     ParamRecord { kind, align, size, extent_size, layout }
     PanicSite { pieces, values }
     SiteValue { format, flags, width, precision }
@@ -394,6 +399,19 @@ mod tests {
                 uses_heap: self.below(2) == 0,
                 unbounded_stack: self.below(2) == 0,
                 shared_bytes: self.next(),
+                constants: self.list(3, |random| ConstantRecord {
+                    key: ConstantKey {
+                        module_path: random.text(),
+                        name: random.text(),
+                        file: random.text(),
+                        line: random.number(),
+                        column: random.number(),
+                    },
+                    symbol: random.text(),
+                    size: random.next(),
+                    align: random.next(),
+                    layout: random.next(),
+                }),
                 sites: self.list(3, |random| PanicSite {
                     pieces: random.list(3, Self::text),
                     values: random.list(3, |random| SiteValue {

@@ -69,6 +69,7 @@ api! {
     LLVMAddGlobalInAddressSpace(Raw, Raw, *const c_char, c_uint) -> Raw;
     LLVMDeleteFunction(Raw);
     LLVMDeleteGlobal(Raw);
+    LLVMSetExternallyInitialized(Raw, c_int);
     LLVMGetValueName2(Raw, *mut usize) -> *const c_char;
     LLVMSetValueName2(Raw, *const c_char, usize);
     LLVMIsDeclaration(Raw) -> c_int;
@@ -205,6 +206,7 @@ api! {
     LLVMConstInt(Raw, u64, c_int) -> Raw;
     LLVMConstReal(Raw, f64) -> Raw;
     LLVMConstNull(Raw) -> Raw;
+    LLVMConstStringInContext2(Raw, *const c_char, usize, c_int) -> Raw;
     LLVMGetUndef(Raw) -> Raw;
     LLVMGetPoison(Raw) -> Raw;
     LLVMConstAddrSpaceCast(Raw, Raw) -> Raw;

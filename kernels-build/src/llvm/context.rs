@@ -4,7 +4,7 @@ use std::ffi::c_uint;
 use std::ptr::null_mut;
 
 use super::api::{Raw, api, bytes_of, c, take_message};
-use super::{Builder, Module, Type};
+use super::{Builder, Module, Type, Value};
 
 /// Who owns modules, types and constants; one thread's.
 pub(crate) struct Context(pub(super) Raw);
@@ -82,6 +82,12 @@ impl Context {
         // SAFETY: context and buffer are alive; on success the module owns the buffer.
         let failed = unsafe { (api().LLVMGetBitcodeModuleInContext2)(self.0, buffer, &mut module) } != 0;
         if failed { Err(format!("{name} is no bitcode that this LLVM reads")) } else { Ok(Module(module)) }
+    }
+
+    /// A constant array of bytes.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Value {
+        // SAFETY: a live context; pointer and length belong together, and LLVM copies.
+        Value(unsafe { (api().LLVMConstStringInContext2)(self.0, bytes.as_ptr().cast(), bytes.len(), 1) })
     }
 
     pub(crate) fn builder(&self) -> Builder {

@@ -334,6 +334,12 @@ impl Value {
         unsafe { (api().LLVMDeleteGlobal)(self.0) };
     }
 
+    /// Says that the value at run time may differ from the initializer.
+    pub(crate) fn set_externally_initialized(self) {
+        // SAFETY: a live global variable.
+        unsafe { (api().LLVMSetExternallyInitialized)(self.0, 1) };
+    }
+
     pub(crate) fn alias_target(self) -> Self {
         // SAFETY: callers ask this of aliases only.
         Self(unsafe { (api().LLVMAliasGetAliasee)(self.0) })

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use warpsmith_device::constant::CONSTANT_BYTES;
+
 use super::asm::REWRITTEN;
 use super::device_memory::{clear_named_barriers, named_barriers, shared_bytes};
 use super::entries::{Entry, flattened, fnv};
@@ -10,8 +12,11 @@ use super::names::{
     REALLOCATE, STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
-use super::{aggregates, atomics, dump, geometry, link, prints, shape, statics, validate, workarounds};
-use crate::bundle::{Bundle, Image, KernelRecord, PanicSite};
+use super::{
+    aggregates, atomics, constant_memory, dump, geometry, link, prints, shape, state_space, statics, validate,
+    workarounds,
+};
+use crate::bundle::{Bundle, ConstantRecord, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
 
@@ -72,14 +77,21 @@ impl From<String> for Failure {
     }
 }
 
+/// What the kernels of a target have in common.
+pub(super) struct Common<'a> {
+    pub(super) sites: &'a [PanicSite],
+    pub(super) constants: &'a [ConstantRecord],
+    pub(super) job: &'a LowerJob,
+}
+
 /// Lowers one kernel of the linked module.
 pub(super) fn finish(
     bitcode: &[u8],
     entry: &Entry,
-    sites: &[PanicSite],
+    common: &Common<'_>,
     doubts: &[Doubt],
-    job: &LowerJob,
 ) -> Result<KernelRecord, Failure> {
+    let Common { sites, constants, job } = *common;
     let context = Context::new();
     let module = context.parse(bitcode, &entry.symbol)?;
     link::keep_only(&module, &HashSet::from([entry.symbol.clone(), CHECK_STACK.to_owned()]))?;
@@ -94,11 +106,21 @@ pub(super) fn finish(
             PARAMETER_BYTES[1]
         )]));
     }
+    let constants = constant_memory::reached(&module, constants);
+    let bytes = constant_memory::bytes(&constants, &module);
+    if bytes > CONSTANT_BYTES as u64 {
+        return Err(Failure::Unsupported(vec![format!(
+            "kernel `{}` reaches {bytes} bytes of constants in `constant!`; a GPU takes {CONSTANT_BYTES} in one kernel: put \
+             large ones into a buffer",
+            entry.title(),
+        )]));
+    }
     let key = cache_key(&module, entry, job);
     if let Some(record) = cached(job, &key, entry) {
         return Ok(record);
     }
     let mut record = describe(&module, entry);
+    record.constants = constants;
     record.prints = prints::number(&context, &module)?;
     if entry.options.unchecked != 0 {
         drop_index_checks(&module, sites);
@@ -165,6 +187,7 @@ fn variant(
         Some(&lowest),
     )?;
     workarounds::apply(&context, &module);
+    state_space::choose(&context, &module, entry);
     hidden_arguments(&context, &module, entry, record.hidden_count())?;
     module.run("globaldce", None)?;
     dump(&module, &format!("{}{}", entry.ptx_name(), if along_x { "_x" } else { "" }), "optimised");

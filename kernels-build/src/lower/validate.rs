@@ -220,7 +220,7 @@ fn refusal(value: Value) -> Option<(String, &'static str)> {
             return Some((
                 format!("the static `{name}`, which can change at run time"),
                 "a host static would silently be another variable on the device: use a buffer (of atomics, for a \
-                 counter), or shared memory within a block",
+                 counter), shared memory within a block, or, for what the host sets between launches, `constant!`",
             ));
         }
         return None;

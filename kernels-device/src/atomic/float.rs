@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use half::{bf16, f16};
 
-use super::pair::{Bf16x2, F16x2};
 use super::{AtomicRef, ScopedAtomic, SystemScope};
 use crate::abi::{AtomicElement, DeviceElement, leaf_layout};
+use crate::vector::{Bf16x2, F16x2};
 
 macro_rules! atomic_floats {
     ($($(#[$docs:meta])* $name:ident $float:ident $bits:ident $zero:expr;)*) => {$(

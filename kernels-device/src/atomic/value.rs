@@ -4,10 +4,10 @@ use core::sync::atomic::Ordering;
 
 use half::{bf16, f16};
 
-use super::pair::{Bf16x2, F16x2};
 use super::scope::ThreadScope;
 use super::word::Word;
 use super::{code, replace, rmw};
+use crate::vector::{Bf16x2, F16x2};
 
 /// A value that an atomic of the device may hold: integers and floats of 32 and 64 bits, `f16`, `bf16` and their pairs.
 #[diagnostic::on_unimplemented(

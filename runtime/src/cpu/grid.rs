@@ -74,7 +74,9 @@ impl Grid<'_> {
         let CpuLaunch { grid_dim, block_dim, shared_bytes, needs_coroutines, output, .. } = *self.request;
         let cooperative = needs_coroutines && self.threads > 1;
         let meeting = Meeting::new(block_dim, shared_bytes, cooperative);
-        let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp).with_output(output);
+        let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp)
+            .with_output(output)
+            .with_constants(self.request.constants);
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
         context.enter(|| {

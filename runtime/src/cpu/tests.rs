@@ -13,6 +13,7 @@ use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::*;
 
 use super::{CpuLaunch, CpuPanic, DEFAULT_STACK_BYTES, resident_blocks, run};
+use crate::constants::Values;
 
 /// Sizes around a warp and the largest block.
 const BLOCK_SIZES: [u32; 9] = [1, 2, 31, 32, 33, 63, 65, 256, 1024];
@@ -80,6 +81,7 @@ impl Launch {
             cluster_dim: self.cluster,
             stack_bytes: DEFAULT_STACK_BYTES,
             output: &Silent,
+            constants: &Values::default(),
             body: &body,
         })
     }
@@ -1062,6 +1064,7 @@ fn deep_stacks_fit_when_asked_for() {
         cluster_dim: 1.into(),
         stack_bytes: 16 << 20,
         output: &Silent,
+        constants: &Values::default(),
         body: &body,
     })
     .unwrap();
@@ -1080,6 +1083,7 @@ fn a_stack_that_cannot_be_had_is_reported() {
         cluster_dim: 1.into(),
         stack_bytes: 1 << 60,
         output: &Silent,
+        constants: &Values::default(),
         body: &body,
     })
     .unwrap_err();

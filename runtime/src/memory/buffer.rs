@@ -7,7 +7,7 @@ use std::ops::RangeBounds;
 
 use bytemuck::Zeroable;
 use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
-use warpsmith_device::{Plane, Volume};
+use warpsmith_device::{Plane, Vector, Volume};
 
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::storage::{ALIGN, Fresh, Storage};
@@ -152,6 +152,45 @@ impl<T: DeviceElement> DeviceBuffer<T> {
     #[track_caller]
     pub fn split_at_mut(&mut self, middle: usize) -> (DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>) {
         self.as_slice_mut().split_at(middle)
+    }
+
+    /// All elements as vectors, for a kernel that takes `&[F32x4]` and the like: it then reads 16 bytes at a time.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn double(x: &[F32x4], mut y: GridSliceMut<F32x4>) {
+    ///     let i = global_idx();
+    ///     if let Some(y) = y.get_mut(&i) {
+    ///         *y = 2.0 * x[i.get()];
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> warpsmith::Result<()> {
+    /// # let stream = Device::cpu().stream()?;
+    /// let x = stream.to_device(&[1.0f32; 1000])?;
+    /// let mut y = stream.zeroed::<f32>(1000)?;
+    /// double::launch(&stream, LaunchConfig::for_len(250), x.as_vectors()?, y.as_vectors_mut()?)?;
+    /// assert_eq!(stream.to_host(&y)?, [2.0; 1000]);
+    /// assert!(x.slice(1..5).as_vectors::<F32x4>().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn as_vectors<V: Vector<Lane = T>>(&self) -> Result<DeviceSlice<'_, V>> {
+        self.as_slice().as_vectors()
+    }
+
+    /// All elements as vectors, to be written: for a kernel that takes `GridSliceMut<F32x4>` and the like.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's.
+    pub fn as_vectors_mut<V: Vector<Lane = T>>(&mut self) -> Result<DeviceSliceMut<'_, V>> {
+        self.as_slice_mut().into_vectors()
     }
 
     /// The elements as rows of `width` without gaps, for a kernel that takes `GridSliceMut<T, Plane>`.

@@ -6,10 +6,10 @@ use std::mem::size_of;
 use std::ops::{Bound, RangeBounds};
 
 use warpsmith_device::abi::{DeviceElement, KernelValue};
-use warpsmith_device::{Plane, Volume};
+use warpsmith_device::{Plane, Vector, Volume};
 
 use super::buffer::DeviceBuffer;
-use super::storage::Storage;
+use super::storage::{ALIGN, Storage};
 use super::uses::Access;
 use super::view::DeviceViewMut;
 use crate::device::Device;
@@ -109,6 +109,15 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
     #[track_caller]
     pub fn split_at(&self, middle: usize) -> (Self, Self) {
         (self.slice(..middle), self.slice(middle..))
+    }
+
+    /// The same elements as vectors, for a kernel that takes `&[F32x4]` and the like: it then reads 16 bytes at a time.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's, or the slice starts between two.
+    pub fn as_vectors<V: Vector<Lane = T>>(&self) -> Result<DeviceSlice<'a, V>> {
+        let (start, len) = vectors::<V>(self.start, self.len)?;
+        Ok(DeviceSlice::new(self.storage, start, len))
     }
 
     /// Copies all elements to the host, once the stream's work is done.
@@ -233,6 +242,16 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
         (Self::new(self.storage, self.start, middle), second)
     }
 
+    /// The same elements as vectors, for a kernel that takes `GridSliceMut<F32x4>` and the like: it then writes 16 bytes at
+    /// a time.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's, or the slice starts between two.
+    pub fn into_vectors<V: Vector<Lane = T>>(self) -> Result<DeviceSliceMut<'a, V>> {
+        let (start, len) = vectors::<V>(self.start, self.len)?;
+        Ok(DeviceSliceMut::new(self.storage, start, len))
+    }
+
     /// The elements as rows whose starts are `stride` elements apart, for a kernel that takes `GridSliceMut<T, Plane>`.
     ///
     /// # Errors
@@ -331,6 +350,16 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
     pub(crate) fn pointer(&self) -> *mut T {
         self.storage.pointer().wrapping_add(self.offset()).cast()
     }
+}
+
+/// Start and length in vectors of a part of a storage that has them in lanes.
+fn vectors<V: Vector>(start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
+    // Storages start at a multiple of every vector's size.
+    const { assert!(size_of::<V>() <= ALIGN && size_of::<V>() == V::LANES * size_of::<V::Lane>()) };
+    if len.is_multiple_of(V::LANES) && (start.is_multiple_of(V::LANES) || len == 0) {
+        return Ok((start / V::LANES, len / V::LANES));
+    }
+    Err(MemoryError::NotVectors { vector: std::any::type_name::<V>(), lanes: V::LANES, start, len })
 }
 
 fn check_lengths(source_len: usize, destination_len: usize) -> Result<(), MemoryError> {

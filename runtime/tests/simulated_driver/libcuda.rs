@@ -67,6 +67,8 @@ struct State {
     /// Address and size of what is allocated.
     memory: BTreeMap<u64, usize>,
     entries: Vec<String>,
+    /// The address of the one variable that modules have, a `u32`; 0 until somebody asks for it.
+    variable: u64,
     limits: BTreeMap<u32, usize>,
     next: usize,
     sticky: u32,
@@ -181,8 +183,8 @@ impl State {
         true
     }
 
-    /// The kernels: `count` and `sync` add 1 to each `u32`; `panic` panics in thread 5 of block 1; `print` prints each
-    /// `u32` in a line, by the first place that prints.
+    /// The kernels: `count` and `sync` add 1 to each `u32`, `add_variable` adds the module's variable; `panic` panics in
+    /// thread 5 of block 1; `print` prints each `u32` in a line, by the first place that prints.
     unsafe fn kernel(&mut self, entry: &str, grid: u64, memory: u64, len: u64, record: u64, launch: u64) {
         if !self.check(memory, len as usize * 4) {
             return;
@@ -193,6 +195,13 @@ impl State {
                     let element = (memory as *mut u32).wrapping_add(at as usize);
                     // SAFETY: inside the block that was just checked.
                     unsafe { *element += 1 };
+                }
+            }
+            "add_variable" => {
+                for at in 0..len {
+                    let element = (memory as *mut u32).wrapping_add(at as usize);
+                    // SAFETY: inside the block that was just checked; the variable was allocated for the module.
+                    unsafe { *element += (self.variable as *const u32).read() };
                 }
             }
             "panic" => {
@@ -473,6 +482,21 @@ driver! {
         *function = state.entries.len();
         SUCCESS
     }
+    cuModuleGetGlobal_v2(address: *mut u64, bytes: *mut usize, _module: usize, name: *const c_char) {
+        if CStr::from_ptr(name).to_string_lossy() != "variable" { return NOT_FOUND; }
+        let mut state = state();
+        if state.variable == 0 {
+            match state.allocate(4) {
+                Ok(block) => state.variable = block,
+                Err(code) => return code,
+            }
+            // What was declared.
+            (state.variable as *mut u32).write(1);
+        }
+        *address = state.variable;
+        *bytes = 4;
+        SUCCESS
+    }
     cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, _function: usize) {
         // Registers that allow 512 threads, and 1 KiB of shared memory.
         *value = match attribute { 0 => 512, 1 => 1024, 4 => 128, _ => 0 };
@@ -529,7 +553,7 @@ driver! {
         if state.hold {
             state.push(stream, Op::Hold);
         }
-        if setting("lenient", 0) != 0 && !["count", "panic"].contains(&entry.as_str()) {
+        if setting("lenient", 0) != 0 && !["count", "panic", "add_variable"].contains(&entry.as_str()) {
             return state.sticky;
         }
         let (memory, len, record, launch) = (word(0), word(1), word(2), word(3));
