@@ -6,7 +6,7 @@ use crate::job::{LowerError, LowerJob};
 use crate::nested::{self, Bitcode, Kind, NestedError, Site, Unit};
 use crate::store::{self, Store};
 use crate::toolchain::{Toolchain, ToolchainError};
-use crate::{libdevice, lower};
+use crate::{libdevice, lower, ptxas};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -148,8 +148,14 @@ impl Builder {
             println!("cargo::rerun-if-env-changed={}", nested::NESTED);
             return Ok(());
         }
-        let own =
-            ["WARPSMITH_ARCHITECTURES", "WARPSMITH_LLVM", nested::TARGET_DIR, "RUSTC_WORKSPACE_WRAPPER", "DOCS_RS"];
+        let own = [
+            "WARPSMITH_ARCHITECTURES",
+            "WARPSMITH_LLVM",
+            ptxas::VARIABLE,
+            nested::TARGET_DIR,
+            "RUSTC_WORKSPACE_WRAPPER",
+            "DOCS_RS",
+        ];
         for variable in own.into_iter().chain(libdevice::VARIABLES) {
             println!("cargo::rerun-if-env-changed={variable}");
         }
@@ -178,6 +184,7 @@ impl Builder {
             toolchain: &toolchain,
             architectures,
             libdevice,
+            ptxas: chosen_ptxas(),
             cache: folder.join("ptx"),
             store: Store::open(folder),
         };
@@ -230,6 +237,19 @@ impl Builder {
     }
 }
 
+/// The assembler that checks inline PTX; one that is named and is not there is said.
+fn chosen_ptxas() -> Option<PathBuf> {
+    let found = ptxas::find(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))?;
+    if found.is_file() {
+        return Some(found);
+    }
+    tell(
+        "warning",
+        &format!("{} names {}, which is no file: inline PTX is not assembled", ptxas::VARIABLE, found.display()),
+    );
+    None
+}
+
 /// What became of kernels that were not lowered.
 fn outcome(error: &LowerError) -> &'static str {
     if matches!(error, LowerError::Unsupported { .. }) { "cannot run on a GPU" } else { "were not compiled" }
@@ -258,6 +278,7 @@ struct Lowering<'a> {
     toolchain: &'a Toolchain,
     architectures: Vec<u32>,
     libdevice: Option<PathBuf>,
+    ptxas: Option<PathBuf>,
     cache: PathBuf,
     store: Store,
 }
@@ -308,6 +329,7 @@ impl Lowering<'_> {
             llvm: self.toolchain.llvm.clone(),
             architectures: self.architectures.clone(),
             libdevice: self.libdevice.clone(),
+            ptxas: self.ptxas.clone(),
             cache: Some(self.cache.clone()),
         }
     }
@@ -320,7 +342,8 @@ impl Lowering<'_> {
         files.extend(job.libdevice.as_deref());
         // The lowering itself is part of this executable.
         let program = std::env::current_exe().ok().and_then(|path| store::stamp(&path));
-        self.store.key(&files, (&job.target, &job.architectures, &job.llvm, &self.toolchain.version, program))
+        self.store
+            .key(&files, (&job.target, &job.architectures, &job.llvm, &job.ptxas, &self.toolchain.version, program))
     }
 }
 

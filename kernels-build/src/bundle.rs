@@ -253,3 +253,28 @@ pub struct Image {
     /// The text.
     pub ptx: String,
 }
+
+impl Image {
+    /// Starts the comment before the instructions of a `ptx!`, which gives the macro's place.
+    pub const INLINE_SITE: &'static str = "// ptx! at ";
+
+    /// The place of the `ptx!` that a line of the text, counted from 1, is of: file, line and column. An assembler may name a
+    /// mistake's next line, so that counts too.
+    #[must_use]
+    pub fn inline_site(&self, line: usize) -> Option<&str> {
+        let mut site = None;
+        let mut ended = 0;
+        for (number, text) in self.ptx.lines().enumerate().take(line) {
+            let text = text.trim_start();
+            if let Some(place) = text.strip_prefix(Self::INLINE_SITE) {
+                site = Some(place.trim_end());
+                ended = 0;
+            } else if text.starts_with("// begin inline asm") {
+                site = None;
+            } else if text.starts_with("// end inline asm") {
+                ended = number;
+            }
+        }
+        site.filter(|_| ended == 0 || line <= ended + 3)
+    }
+}

@@ -19,6 +19,8 @@ pub struct LowerJob {
     pub architectures: Vec<u32>,
     /// NVIDIA's maths library as bitcode, where one was found; otherwise the `libm` crate's code is used.
     pub libdevice: Option<PathBuf>,
+    /// NVIDIA's assembler, where one was found: it checks the kernels that hold `ptx!`.
+    pub ptxas: Option<PathBuf>,
     /// Folder of PTX already made, keyed by a hash of the kernel's bitcode and of this job's options.
     pub cache: Option<PathBuf>,
 }

@@ -19,6 +19,8 @@ mod lower;
 #[cfg(feature = "lower")]
 mod nested;
 #[cfg(feature = "lower")]
+mod ptxas;
+#[cfg(feature = "lower")]
 mod store;
 #[cfg(feature = "lower")]
 mod toolchain;

@@ -103,7 +103,10 @@ fn gather(
             .map_err(internal)?;
         shape::annotate(context, module);
         let waiting = panics.replace(module);
-        asm::rewrite(context, module);
+        let problems = asm::rewrite(context, module);
+        if !problems.is_empty() {
+            return Err(LowerError::Unsupported { problems });
+        }
         atomics::replace(context, module);
         leftovers::replace(context, module);
         math::replace(context, module, pipeline.job.libdevice.is_some());

@@ -140,3 +140,55 @@ fn code_for_other_processors_that_folds_away_is_no_offence() {
     project.source("src/main.rs", &format!("kernel!(fine, |x| {body});\nfn main() {{ fine::launch() }}\n"));
     project.cargo(&["build"]).ok();
 }
+
+/// Inline PTX as `warpsmith::ptx!` writes it, with its place.
+const INLINE: &str = r#"
+macro_rules! inline {
+    ($text:literal $($operands:tt)*) => {
+        #[allow(asm_sub_register)]
+        unsafe { let () = std::arch::asm!(concat!("/*ptx@", file!(), ":", line!(), ":", column!(), "@@ ", $text, " */") $($operands)*); }
+    };
+}
+"#;
+
+#[test]
+fn operands_of_inline_ptx_with_another_width_than_their_instruction() {
+    let project = project("widths");
+    // Both mistakes are named at once, each at its macro.
+    let body = "{ let (a, b): (u32, f64);\n inline!(\"add.u32 {0}, {1}, 1;\", out(reg) a, in(reg) u64::from(x));\n \
+                inline!(\"{{{{ .reg .f64 %t; mul.rn.f64 %t, {1}, {1}; add.rn.f64 {0}, %t, %t; }}}}\", out(reg) b, in(reg) x);\n a + b as u32 }";
+    let message = refused(&project, INLINE, body);
+    assert_names(
+        &message,
+        &["`ptx!` at src/main.rs:", "`add.u32` takes operands of 32 bits, and its operand 2 has 64"],
+    );
+    assert_names(&message, &["`mul.rn.f64` takes operands of 64 bits, and its operand 2 has 32"]);
+}
+
+/// A stand-in for `ptxas`: it accepts nothing, and speaks of the line that holds a word.
+#[cfg(unix)]
+const ASSEMBLER: &str = "#!/bin/sh\nfor last; do :; done\nline=$(grep -n add.sat.u32 \"$last\" | head -n 1 | cut -d : -f 1)\n\
+                         echo \"ptxas $last, line $line; error   : Illegal modifier '.sat' for instruction 'add'\" >&2\nexit 255\n";
+
+#[cfg(unix)]
+#[test]
+fn what_the_assembler_says_of_inline_ptx_is_reported_at_the_macro() {
+    use std::os::unix::fs::PermissionsExt;
+    let project = project("assembles");
+    let body = "{ let a: u32; inline!(\"add.sat.u32 {0}, {1}, 1;\", out(reg) a, in(reg) x); a }";
+    project.source(
+        "src/main.rs",
+        &format!("{INLINE}\nkernel!(offender, |x| {body});\nfn main() {{ offender::launch() }}\n"),
+    );
+    project.file("ptxas", ASSEMBLER);
+    let assembler = project.path("ptxas");
+    std::fs::set_permissions(&assembler, std::fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    let assembler = assembler.to_string_lossy().into_owned();
+    // Without an assembler nobody reads the text.
+    project.cargo_in("", &["build"], &[("WARPSMITH_PTXAS", "none")]).ok();
+    let message = project.cargo_in("", &["build"], &[("WARPSMITH_PTXAS", &assembler)]).fails().stderr();
+    assert_names(
+        &message,
+        &["`ptx!` at src/main.rs:", "ptxas says for sm_80: Illegal modifier '.sat' for instruction 'add'"],
+    );
+}

@@ -7,6 +7,7 @@ mod expand;
 mod loops;
 mod parse;
 mod print;
+mod ptx;
 
 #[cfg(test)]
 mod expansion_tests;
@@ -117,6 +118,74 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn loops(options: TokenStream, item: TokenStream) -> TokenStream {
     loops::loops(options.into(), item.into()).into()
+}
+
+/// Writes PTX instructions into a kernel, with operands as `asm!` has them; an `unsafe` operation.
+///
+/// First comes the PTX, in one or more string literals, each a line. Operands are written `{0}`, `{}` or by name; braces that
+/// PTX itself needs are doubled, and `%` and `$` stand as they are. Then come the operands:
+///
+/// | operand | in the text |
+/// | --- | --- |
+/// | `in(reg) x`, `out(reg) place`, `inout(reg) place`, `inout(reg) x => place` | a register of the width of the value's type |
+/// | the same with `(pred)` | a predicate; `x` and `place` are `bool` |
+/// | the same with `(reg128)` | a register of 128 bits (`.b128`: PTX 8.3, compute capability 7.0), from and to `u128` and `i128` |
+/// | `const N` | the number |
+/// | `sym NAME` | a register with the generic address of a static or a function |
+///
+/// A `reg` is an integer of 8 to 64 bits, `char`, a float, `half::f16` or `bf16`, or a pointer. PTX has no 8-bit registers: 8-bit
+/// integers come in 16 bits, extended by their sign. `lateout` and `inlateout` let a result share the register of an input
+/// that is read before it is written. There may be hundreds of operands.
+///
+/// Give `options(pure, nomem, nostack)` where the instructions only compute, `readonly` in place of `nomem` where they read memory;
+/// without, they stay where they are, as often as they are, and memory counts as changed: what several threads do together
+/// must stay so. Registers and labels that the text declares are its own.
+///
+/// `; else { .. }` at the end is what the CPU executor does instead: it assigns all outputs. Without it, reaching the macro on
+/// the executor panics.
+///
+/// # Errors
+/// The macro reports an operand that is not there or that the text never names, an unknown instruction, a missing `;`, and
+/// brackets that do not match. The build reports operands of another width than their instruction has; and where it finds `ptxas`
+/// (by `WARPSMITH_PTXAS`, `CUDA_HOME`, `CUDA_PATH` or `PATH`; `WARPSMITH_PTXAS=none` does without), what that says, at the macro's
+/// place. Else the driver says it when the kernel is loaded.
+///
+/// # Examples
+/// ```
+/// use warpsmith::ptx;
+///
+/// /// The position of the highest set bit, or `u32::MAX` for 0.
+/// fn find_highest(value: u32) -> u32 {
+///     let position: u32;
+///     // SAFETY: `bfind` only computes.
+///     unsafe {
+///         ptx!("bfind.u32 {position}, {0};", in(reg) value, position = out(reg) position, options(pure, nomem, nostack);
+///             else { position = value.checked_ilog2().unwrap_or(u32::MAX) })
+///     };
+///     position
+/// }
+///
+/// assert_eq!(find_highest(20), 4);
+///
+/// /// `a + b` where `add`, else `a - b`.
+/// fn add_or_subtract(a: f32, b: f32, add: bool) -> f32 {
+///     let result: f32;
+///     // SAFETY: the instructions only compute.
+///     unsafe {
+///         ptx!("@{add} add.f32 {r}, {a}, {b};", "@!{add} sub.f32 {r}, {a}, {b};",
+///             r = out(reg) result, a = in(reg) a, b = in(reg) b, add = in(pred) add, options(pure, nomem, nostack);
+///             else { result = if add { a + b } else { a - b } })
+///     };
+///     result
+/// }
+///
+/// assert_eq!(add_or_subtract(5.0, 3.0, false), 2.0);
+/// ```
+/// # Source
+/// PTX ISA, "Instruction Set"; Rust reference, "Inline assembly".
+#[proc_macro]
+pub fn ptx(input: TokenStream) -> TokenStream {
+    ptx::ptx(input.into()).into()
 }
 
 /// Lets a `Copy` struct or enum cross to the device by value and live in device memory.

@@ -95,7 +95,7 @@ pub use warpsmith_device::{
     block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
 pub use warpsmith_device::{
-    atomic, bits, block, collective, fence, groups, index, math, ptx, shape, shared, slot, strided, view, warp,
+    atomic, bits, block, collective, fence, groups, index, math, shape, shared, slot, strided, view, warp,
 };
 pub use warpsmith_device::{
     breakpoint, clock, global_timer, nanosleep, prefetch_l1, prefetch_l2, read_cache_global, read_last_use,
@@ -103,7 +103,7 @@ pub use warpsmith_device::{
 };
 pub use warpsmith_device::{cache, constant, timing, vector};
 pub use warpsmith_device::{cluster, grid, named};
-pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops};
+pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.
 ///
@@ -152,7 +152,7 @@ macro_rules! gpu_dbg {
 pub mod __private {
     pub use warpsmith_device::abi::*;
     pub use warpsmith_device::warp::{LaneBits, WarpValue};
-    pub use warpsmith_device::{print, shape};
+    pub use warpsmith_device::{asm, print, shape};
     pub use warpsmith_macro::gpu_dbg_line;
 
     pub use crate::launch::Launch;

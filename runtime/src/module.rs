@@ -252,8 +252,10 @@ fn load_code(
     let text = CString::new(image.ptx.as_str()).map_err(|_| corrupt(path, "its PTX holds a zero byte"))?;
     let entry = CString::new(record.entry.as_str()).map_err(|_| corrupt(path, "its entry's name holds a zero byte"))?;
     prepare_limits(parts, path, record);
-    let rejected =
-        |source, log| ModuleError::Rejected { kernel: path.to_owned(), architecture: image.architecture, log, source };
+    let rejected = |source, log: String| {
+        let log = with_inline_sites(log, image);
+        ModuleError::Rejected { kernel: path.to_owned(), architecture: image.architecture, log, source }
+    };
     let module = GpuModule::load(&parts.gpu, &text).map_err(|failure| {
         if failure.source.code == code::UNSUPPORTED_PTX_VERSION {
             let needed = ptx_version(image);
@@ -415,6 +417,19 @@ impl KernelTable {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.by_number.get(usize::try_from(number).ok()?).cloned()
     }
+}
+
+/// The driver's words, with the place of the `ptx!` under each line that speaks of one.
+fn with_inline_sites(log: String, image: &Image) -> String {
+    let line_of = |text: &str| text.split_once("line ")?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let mut lines = Vec::new();
+    for text in log.lines() {
+        lines.push(text.to_owned());
+        lines.extend(
+            line_of(text).and_then(|line| image.inline_site(line)).map(|site| format!("    in `ptx!` at {site}")),
+        );
+    }
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod cache;
 mod constants;
 mod dump;
 mod grid;
+mod inline;
 mod memory;
 mod named;
 mod options;

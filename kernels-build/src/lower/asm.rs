@@ -1,6 +1,9 @@
 //! Rewrites the host's inline assembly: our `/*ptx: .. */` comments become PTX, `black_box` stays a value nobody sees
 //! through, and queries of the host's processor answer zero.
 
+mod widths;
+
+use crate::bundle::Image;
 use crate::llvm::{Context, Module, Type, Value, kind, opcode};
 
 /// Stands before assembly that was rewritten already; PTX's text loses it in the end.
@@ -10,8 +13,8 @@ pub(super) const REWRITTEN: &str = "/*ws*/";
 pub(super) enum Asm {
     /// Rewritten already.
     Done,
-    /// PTX of ours, without its comment.
-    Ptx(String),
+    /// PTX without its comment, and the place of the `ptx!` where it is a user's.
+    Ptx { text: String, site: Option<String> },
     /// Nothing but operands: `black_box`.
     Opaque,
     /// A query of the host's processor: its answer is zero.
@@ -30,7 +33,12 @@ pub(super) fn classify(template: &str) -> Asm {
         return Asm::Done;
     }
     if let Some(inner) = text.strip_prefix("/*ptx:").and_then(|t| t.strip_suffix("*/")) {
-        return Asm::Ptx(inner.trim().to_owned());
+        return Asm::Ptx { text: inner.trim().to_owned(), site: None };
+    }
+    if let Some(inner) = text.strip_prefix("/*ptx@").and_then(|t| t.strip_suffix("*/"))
+        && let Some((site, text)) = inner.split_once("@@")
+    {
+        return Asm::Ptx { text: text.trim().to_owned(), site: Some(site.to_owned()) };
     }
     if text.is_empty()
         || (text.starts_with("/*") && text.ends_with("*/"))
@@ -50,24 +58,38 @@ pub(super) fn classify(template: &str) -> Asm {
     Asm::Foreign
 }
 
-/// Rewrites every inline assembly that can be; what is left is [`Asm::Foreign`], and `validate` names it.
-pub(super) fn rewrite(context: &Context, module: &Module) {
+/// Rewrites every inline assembly that can be; what is left is [`Asm::Foreign`], and `validate` names it. Returns what is wrong
+/// with the text of a `ptx!`.
+pub(super) fn rewrite(context: &Context, module: &Module) -> Vec<String> {
+    let mut problems = Vec::new();
     for function in module.functions() {
         for instruction in function.instructions() {
             if instruction.opcode() == opcode::CALL && instruction.called().is_inline_asm() {
-                rewrite_call(context, module, instruction);
+                rewrite_call(context, module, instruction, &mut problems);
             }
         }
     }
+    problems
 }
 
-fn rewrite_call(context: &Context, module: &Module, call: Value) {
+fn rewrite_call(context: &Context, module: &Module, call: Value, problems: &mut Vec<String>) {
     let (template, constraints, side_effects) = call.called().asm_parts();
     let ty = call.called_type();
     let new = match classify(&template) {
         Asm::Done | Asm::Foreign => return,
-        Asm::Ptx(text) => {
-            let text = format!("{REWRITTEN}{}", plain_operands(&text));
+        Asm::Ptx { text, site } => {
+            let text = plain_operands(&text);
+            let mut head = String::new();
+            if let Some(site) = site {
+                if let Some(fault) = widths::fault(&text, &operand_bits(ty)) {
+                    let problem = format!("`ptx!` at {}: {fault}", site.replace("$$", "$"));
+                    if !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
+                head = format!("{}{site}\n\t", Image::INLINE_SITE);
+            }
+            let text = format!("{REWRITTEN}{head}{text}");
             ty.inline_asm(&text, &ptx_constraints(&constraints, ty), side_effects)
         }
         Asm::Opaque => ty.inline_asm(REWRITTEN, &ptx_constraints(&constraints, ty), true),
@@ -138,14 +160,73 @@ fn letter(ty: Type) -> &'static str {
     }
 }
 
-/// The operands' constraints by their types; of the clobbers only memory has a meaning.
-fn ptx_constraints(constraints: &str, ty: Type) -> String {
-    let outputs = match ty.return_type() {
+/// Results of inline assembly, one or several.
+fn outputs(ty: Type) -> Vec<Type> {
+    match ty.return_type() {
         t if t.kind() == kind::VOID => Vec::new(),
         t if t.kind() == kind::STRUCT => t.fields(),
         t => vec![t],
+    }
+}
+
+/// The width of each operand, outputs first.
+fn operand_bits(ty: Type) -> Vec<u32> {
+    let bits = |t: Type| match letter(t) {
+        "h" => 16,
+        "r" | "f" => 32,
+        "q" => 128,
+        _ => 64,
     };
-    let mut outputs = outputs.into_iter();
+    outputs(ty).into_iter().chain(ty.parameter_types()).map(bits).collect()
+}
+
+/// The instructions of rewritten assembly, without the comment before them.
+pub(super) fn instructions(template: &str) -> &str {
+    let text = template.strip_prefix(REWRITTEN).unwrap_or(template);
+    match text.strip_prefix(Image::INLINE_SITE) {
+        Some(rest) => rest.split_once('\n').map_or("", |(_, text)| text),
+        None => text,
+    }
+}
+
+/// The PTX version that instructions need, where it may be above what their architecture gets by itself.
+pub(super) fn ptx_version(template: &str) -> u32 {
+    const NEEDED: &[(&str, u32)] = &[
+        ("stacksave", 73),
+        ("stackrestore", 73),
+        ("alloca", 73),
+        ("copysign", 73),
+        ("createpolicy", 74),
+        ("applypriority", 74),
+        ("discard.", 74),
+        ("bmsk", 76),
+        ("szext", 76),
+        ("mapa", 78),
+        ("getctarank", 78),
+        ("griddepcontrol", 78),
+        ("stmatrix", 78),
+        ("movmatrix", 78),
+        ("barrier.cluster", 78),
+        ("wgmma", 80),
+        ("setmaxnreg", 80),
+        ("elect.sync", 80),
+        ("cp.async.bulk", 80),
+        ("fence.proxy", 80),
+        ("multimem", 81),
+        ("st.async", 81),
+        (".b128", 83),
+        ("tensormap", 83),
+        ("tcgen05", 86),
+        ("clusterlaunchcontrol", 86),
+        (".f32x2", 86),
+    ];
+    let text = instructions(template);
+    NEEDED.iter().filter(|(word, _)| text.contains(word)).map(|(_, version)| *version).max().unwrap_or(0)
+}
+
+/// The operands' constraints by their types; of the clobbers only memory has a meaning.
+fn ptx_constraints(constraints: &str, ty: Type) -> String {
+    let mut outputs = outputs(ty).into_iter();
     let mut inputs = ty.parameter_types().into_iter();
     let mut new: Vec<String> = Vec::new();
     for constraint in split(constraints) {
@@ -206,7 +287,12 @@ mod tests {
 
     #[test]
     fn comments_of_ours_are_told_from_foreign_text() {
-        assert!(matches!(classify("/*ptx: bar.sync 0; */"), Asm::Ptx(t) if t == "bar.sync 0;"));
+        assert!(matches!(classify("/*ptx: bar.sync 0; */"), Asm::Ptx { text, site: None } if text == "bar.sync 0;"));
+        assert!(matches!(
+            classify("/*ptx@src/a b.rs:3:7@@ exit; */"),
+            Asm::Ptx { text, site: Some(site) } if text == "exit;" && site == "src/a b.rs:3:7"
+        ));
+        assert_eq!(instructions("/*ws*/// ptx! at src/barrier.rs:3:7\n\texit;"), "\texit;");
         assert!(matches!(classify("/* {0} */"), Asm::Opaque));
         assert!(matches!(classify("mov %rbx, $0; cpuid"), Asm::Query));
         assert!(matches!(classify("sqrtsd $0, $1"), Asm::SquareRoot));

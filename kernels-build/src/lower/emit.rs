@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use warpsmith_device::constant::CONSTANT_BYTES;
 
-use super::asm::REWRITTEN;
+use super::asm::{self, REWRITTEN};
 use super::device_memory::{clear_named_barriers, named_barriers, shared_bytes};
 use super::entries::{Entry, flattened, fnv};
 use super::names::{
@@ -19,6 +19,7 @@ use super::{
 use crate::bundle::{Bundle, ConstantRecord, Image, KernelRecord, PanicSite};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
+use crate::ptxas;
 
 /// PTX's calling convention for kernels.
 const PTX_KERNEL: u32 = 71;
@@ -137,6 +138,9 @@ pub(super) fn finish(
             variant(&prepared, entry, doubts, &architectures, *along_x, &mut sites, &mut record)?;
         }
     }
+    for image in &record.images {
+        assemble(image, job)?;
+    }
     record.sites = sites.of_kernel;
     record.images.sort_by_key(|image| (image.architecture, image.along_x));
     store(job, &key, &record);
@@ -211,9 +215,27 @@ fn variant(
         let outer = copy.function(&entry.ptx_name()).ok_or_else(|| "the entry vanished".to_owned())?;
         atomics::write(&context, &copy, outer, &pointers, &machine, *architecture)?;
         let ptx = machine.emit(&copy)?.replace(REWRITTEN, "");
-        record.images.push(Image { architecture: *architecture, ptx_version, along_x, ptx });
+        let image = Image { architecture: *architecture, ptx_version, along_x, ptx };
+        record.images.push(image);
     }
     Ok(())
+}
+
+/// Asks `ptxas`, where there is one, about a kernel with text of a `ptx!`, which LLVM never reads.
+fn assemble(image: &Image, job: &LowerJob) -> Result<(), Failure> {
+    let Some(ptxas) = job.ptxas.as_ref().filter(|_| image.ptx.contains(Image::INLINE_SITE)) else { return Ok(()) };
+    let complaints = ptxas::complaints(ptxas, image).map_err(|error| {
+        let path = ptxas.display();
+        Failure::Unsupported(vec![format!(
+            "cannot run {path} on inline PTX: {error}; WARPSMITH_PTXAS=none does without it"
+        )])
+    })?;
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let architecture = image.architecture;
+    let message = |(site, text)| format!("`ptx!` at {site}: ptxas says for sm_{architecture}: {text}");
+    Err(Failure::Unsupported(complaints.into_iter().map(message).collect()))
 }
 
 /// The positions of the entry's arguments that are addresses of device memory: all pointers but by-value arguments.
@@ -245,15 +267,9 @@ fn parameter_bytes(entry: &Entry, hidden_count: u64) -> u64 {
 
 /// The PTX version that the code needs, whatever the architecture.
 fn needed_version(module: &Module, parameter_bytes: u64) -> u32 {
-    let asks_for_stack =
-        calls(module).any(|call| call.called().is_inline_asm() && call.called().asm_parts().0.contains("stacksave"));
-    if parameter_bytes > PARAMETER_BYTES[0] {
-        81
-    } else if asks_for_stack {
-        73
-    } else {
-        0
-    }
+    let of_asm = calls(module).filter(|call| call.called().is_inline_asm());
+    let of_asm = of_asm.map(|call| asm::ptx_version(&call.called().asm_parts().0)).max().unwrap_or(0);
+    if parameter_bytes > PARAMETER_BYTES[0] { of_asm.max(81) } else { of_asm }
 }
 
 /// Has functions that may recurse look at the stack first: past its end the context would be lost.
@@ -380,8 +396,9 @@ fn describe(module: &Module, entry: &Entry) -> KernelRecord {
     for call in calls(module) {
         if call.called().is_inline_asm() {
             let (template, ..) = call.called().asm_parts();
-            record.uses_barrier |= is_block_barrier(&template);
-            record.uses_warp |= is_warp_operation(&template);
+            let instructions = asm::instructions(&template);
+            record.uses_barrier |= is_block_barrier(instructions);
+            record.uses_warp |= is_warp_operation(instructions);
         }
     }
     record
@@ -640,17 +657,18 @@ fn has_unbounded_stack(module: &Module) -> bool {
 }
 
 /// Changes with the PTX that this crate makes of the same bitcode, so that no older one comes from the cache.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// A kernel's cache entry is named by all that its PTX depends on.
 fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {
     let text = format!(
-        "{} {REVISION} {:?} {:?} {:?} {:?} {:?}",
+        "{} {REVISION} {:?} {:?} {:?} {:?} {:?} {:?}",
         env!("CARGO_PKG_VERSION"),
         llvm::version(),
         job.llvm,
         job.architectures,
         job.libdevice,
+        job.ptxas,
         entry
     );
     let bitcode = module.to_bitcode();

@@ -108,7 +108,7 @@ impl Project {
             }
         }
         command.current_dir(self.path(folder)).args(arguments).env("CARGO_TARGET_DIR", &self.target_dir);
-        command.env("WARPSMITH_ARCHITECTURES", "80").env("WARPSMITH_LIBDEVICE", "none");
+        command.env("WARPSMITH_ARCHITECTURES", "80").env("WARPSMITH_LIBDEVICE", "none").env("WARPSMITH_PTXAS", "none");
         command.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         if self.shares_nested {
             command.env("WARPSMITH_TARGET_DIR", self.target_dir.join("nested"));
