@@ -5,7 +5,8 @@ use crate::abi::KernelValue;
 /// Plain data without padding, of which every bit pattern is a value.
 ///
 /// Whatever bytes arrive are then a valid value: another lane's in a shuffle, another thread's in shared memory. So are
-/// integers, floats, `half`'s floats, and arrays of them; `bool`, `char`, `Option` and most enums are not.
+/// integers, floats, `half`'s floats, and arrays of them, and structs with `#[derive(AnyBits)]`; `bool`, `char`, `Option` and
+/// most enums are not.
 ///
 /// # Safety
 /// Every one of the type's bytes belongs to a value, so it has no padding, and every pattern of all its bits is a valid
@@ -13,8 +14,8 @@ use crate::abi::KernelValue;
 #[diagnostic::on_unimplemented(
     message = "not every bit pattern is a value of `{Self}`",
     label = "some bit patterns are no value of this type, or it is not known that all are",
-    note = "integers, `f32`, `f64`, `f16`, `bf16` and arrays of them take any bits; `bool`, `char`, `Option`, tuples and \
-            enums do not"
+    note = "integers, `f32`, `f64`, `f16`, `bf16` and arrays of them take any bits, and so do structs of such with \
+            `#[derive(AnyBits)]`; `bool`, `char`, `Option`, tuples and enums do not"
 )]
 pub unsafe trait AnyBits: KernelValue {}
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod derive;
+mod derive_any_bits;
 mod derive_warp_value;
 mod expand;
 mod loops;
@@ -330,4 +331,47 @@ pub fn gpu_print(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn gpu_dbg_line(input: TokenStream) -> TokenStream {
     print::dbg(input.into()).into()
+}
+
+/// Says that every bit pattern is a value of a `Copy` struct: it may live in safe shared memory and move between lanes.
+///
+/// Every field must be `AnyBits` itself, and there may be no padding between or behind them: the build fails otherwise. The
+/// struct is a `KernelValue` too, by its own derive. What the fields promise each other does not hold for all bits: derive
+/// it only where any fields make a valid value. A struct of up to 16 bytes is then a `WarpValue` without a derive.
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// #[derive(Clone, Copy, KernelValue, AnyBits)]
+/// struct Particle {
+///     position: [f32; 3],
+///     charge: f32,
+/// }
+///
+/// /// Each thread takes its left neighbour's particle; the first keeps its own.
+/// #[kernel]
+/// fn shift(mut particles: GridSliceMut<Particle>) {
+///     let mut one = particles.get_mut(&global_idx());
+///     let tile = this_thread_block().tiled_partition::<4>();
+///     let own = one.as_deref().copied().unwrap_or(Particle { position: [0.0; 3], charge: 0.0 });
+///     let left = tile.shfl_up(own, 1);
+///     if let Some(one) = &mut one {
+///         **one = left;
+///     }
+/// }
+///
+/// # fn main() -> warpsmith::Result<()> {
+/// # let stream = Device::cpu().stream()?;
+/// let all: Vec<Particle> = (0..4).map(|i| Particle { position: [0.0; 3], charge: i as f32 }).collect();
+/// let mut particles = stream.to_device(&all)?;
+/// shift::launch(&stream, LaunchConfig::new(1, 4), &mut particles)?;
+/// let charges: Vec<f32> = stream.to_host(&particles)?.iter().map(|particle| particle.charge).collect();
+/// assert_eq!(charges, [0.0, 0.0, 1.0, 2.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[proc_macro_derive(AnyBits)]
+pub fn any_bits(item: TokenStream) -> TokenStream {
+    derive_any_bits::any_bits(item.into()).into()
 }

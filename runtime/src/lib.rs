@@ -103,7 +103,7 @@ pub use warpsmith_device::{
 };
 pub use warpsmith_device::{cache, constant, timing, vector};
 pub use warpsmith_device::{cluster, grid, named};
-pub use warpsmith_macro::{KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx};
+pub use warpsmith_macro::{AnyBits, KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.
 ///
@@ -151,6 +151,7 @@ macro_rules! gpu_dbg {
 #[doc(hidden)]
 pub mod __private {
     pub use warpsmith_device::abi::*;
+    pub use warpsmith_device::bits::AnyBits;
     pub use warpsmith_device::warp::{LaneBits, WarpValue};
     pub use warpsmith_device::{asm, print, shape};
     pub use warpsmith_macro::gpu_dbg_line;

@@ -2,11 +2,11 @@
 
 mod atomics;
 mod barriers;
+mod cache;
 mod collectives;
+mod constants;
 mod grid;
 mod groups;
-mod cache;
-mod constants;
 mod kernels;
 mod named;
 mod printing;

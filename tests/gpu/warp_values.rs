@@ -15,6 +15,14 @@ struct Mixed<T> {
     side: Side,
 }
 
+/// A struct that any bits make a value of.
+#[derive(Clone, Copy, Debug, PartialEq, KernelValue, AnyBits)]
+struct Particle {
+    position: [f32; 2],
+    id: u32,
+    mass: [u16; 2],
+}
+
 /// An enum that moves as the number of its variant.
 #[derive(Clone, Copy, Debug, PartialEq, KernelValue, WarpValue)]
 #[repr(u8)]
@@ -110,6 +118,11 @@ fn case_g1_arrays_tuples_and_structs_move_in_every_mode() {
     check(|a, _| char::from_u32(a as u32 % 0xd800).unwrap_or('?'));
     check(|a, b| a.is_multiple_of(2).then_some(b));
     check(|a, b| (a as u8, b, a.is_multiple_of(2)));
+    check(|a, b| Particle {
+        position: [(a >> 40) as f32, (b >> 40) as f32],
+        id: a as u32,
+        mass: [b as u16, (b >> 16) as u16],
+    });
     check(|a, b| Mixed {
         number: a as i64,
         small: b as u8,
@@ -135,6 +148,7 @@ fn a_value_costs_a_shuffle_for_each_32_bits() {
     shuffles("[f32; 3]", 3);
     shuffles("u128", 4);
     shuffles("[f32; 4]", 4);
+    shuffles("gpu::warp_values::Particle", 4);
 }
 
 /// Matches of values of all widths.

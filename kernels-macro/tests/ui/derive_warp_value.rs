@@ -1,14 +1,5 @@
-//! What moves between lanes is a struct of such, or an enum without data.
+//! What moves between lanes by a derive is a struct, or an enum without data.
 use warpsmith::prelude::*;
-
-#[derive(Clone, Copy)]
-struct Inner(f32);
-
-#[derive(Clone, Copy, WarpValue)]
-struct Outer {
-    count: u32,
-    inner: Inner,
-}
 
 #[derive(Clone, Copy, WarpValue)]
 enum Choice {

@@ -754,6 +754,34 @@ fn reductions_and_scans_join_in_the_order_of_the_docs() {
 }
 
 #[test]
+fn a_group_misses_its_threads_that_have_ended() {
+    let error = launch(1, 32)
+        .run(|| {
+            let tile = this_thread_block().tiled_partition::<8>();
+            if lane_id() != 13 {
+                _ = tile.reduce_add(1);
+            }
+        })
+        .unwrap_err();
+    assert_eq!(
+        error.message,
+        "`reduce_add` needs all threads of its group, the lanes 0x0000ff00 of the warp, but lane 13 has ended"
+    );
+    assert!((8..16).contains(&error.thread.x) && error.file.ends_with("tests.rs"), "{error:?}");
+    let error = launch(1, 32)
+        .run(|| {
+            let tile = this_thread_block().tiled_partition::<8>();
+            if lane_id() != 13 {
+                _ = tile.shfl(1, 5);
+            }
+        })
+        .unwrap_err();
+    assert!(error.message.ends_with("but lane 13 has ended and sends nothing"), "{error:?}");
+    let error = launch(1, (5, 3)).run(|| _ = this_thread_block().tiled_partition::<16>()).unwrap_err();
+    assert_eq!(error.message, "a tile of 16 threads is larger than its block of 15");
+}
+
+#[test]
 fn one_lane_is_elected_and_lane_masks_split_the_warp() {
     let results = collect(&launch(1, 40), || {
         let lane = lane_id();
