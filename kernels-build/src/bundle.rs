@@ -66,9 +66,9 @@ pub struct KernelRecord {
     /// The constants that it reads and the host sets.
     pub constants: Vec<ConstantRecord>,
     /// Its panic sites; a panic record on the device names one by index.
-    pub sites: Vec<PanicSite>,
+    pub sites: Vec<MessageFormat>,
     /// Its places that print; a record in a stream's output buffer names one by index.
-    pub prints: Vec<PrintSite>,
+    pub prints: Vec<MessageFormat>,
     /// Its PTX, one or two for each architecture, lowest first.
     pub images: Vec<Image>,
 }
@@ -118,126 +118,13 @@ pub struct ParamRecord {
     pub layout: u64,
 }
 
-/// A place where a kernel panics.
-///
-/// The message is `pieces[0] value[0] pieces[1] value[1] ... pieces[n]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PanicSite {
-    /// The constant parts of the message, one more than there are values.
-    pub pieces: Vec<String>,
-    /// How to print each value. Those that are not [`ValueFormat::Opaque`] are the record's, in order.
-    pub values: Vec<SiteValue>,
-}
-
-/// A place where a kernel prints.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PrintSite {
+/// A text with values in it: what a place prints, or what a panic says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MessageFormat {
     /// The format, as `format_args!` has it; every placeholder says which value it prints, by number.
     pub format: String,
     /// The values' types, as `warpsmith_device::print::TypeCode` has them.
     pub types: Vec<u64>,
-}
-
-/// How a value of a panic's message prints: what it is, and the options of its placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiteValue {
-    /// What it is.
-    pub format: ValueFormat,
-    /// Fill character and flags, as rustc packs them into a template.
-    pub flags: u32,
-    /// Least width in characters, or 0.
-    pub width: u32,
-    /// Precision, or [`SiteValue::NO_PRECISION`].
-    pub precision: u32,
-}
-
-impl SiteValue {
-    /// No precision was given.
-    pub const NO_PRECISION: u32 = u32::MAX;
-    /// Flags of `{}`: filled with spaces, aligned as the type is.
-    pub const PLAIN: u32 = 0x6000_0020;
-    /// Flag of `{:+}`.
-    pub const PLUS: u32 = 1 << 21;
-    /// Flag of `{:#}`.
-    pub const ALTERNATE: u32 = 1 << 23;
-    /// Flag of `{:0}`.
-    pub const ZERO: u32 = 1 << 24;
-    /// Flag of `{:x?}`.
-    pub const DEBUG_LOWER_HEX: u32 = 1 << 25;
-    /// Flag of `{:X?}`.
-    pub const DEBUG_UPPER_HEX: u32 = 1 << 26;
-
-    /// A value that `{}` prints.
-    #[must_use]
-    pub const fn plain(format: ValueFormat) -> Self {
-        Self { format, flags: Self::PLAIN, width: 0, precision: Self::NO_PRECISION }
-    }
-
-    /// The character that fills up to the width.
-    #[must_use]
-    pub fn fill(self) -> char {
-        char::from_u32(self.flags & 0x1f_ffff).unwrap_or(' ')
-    }
-
-    /// Where the value stands in the width: 0 left, 1 right, 2 in the middle, 3 as the type likes it.
-    #[must_use]
-    pub const fn alignment(self) -> u32 {
-        (self.flags >> 29) & 3
-    }
-}
-
-/// How a panic's value, kept as 64 bits, prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ValueFormat {
-    /// An unsigned integer of at most 64 bits.
-    Unsigned = 0,
-    /// A signed integer, sign-extended to 64 bits.
-    Signed = 1,
-    /// An `f32`, as its bits, by `Display`.
-    F32 = 2,
-    /// An `f64`, as its bits, by `Display`.
-    F64 = 3,
-    /// A `bool`.
-    Bool = 4,
-    /// A `char`.
-    Char = 5,
-    /// A value that was not recorded: prints as `_`.
-    Opaque = 6,
-    /// An `f32`, as its bits, by `Debug` (`1.0`, not `1`).
-    F32Debug = 7,
-    /// An `f64`, as its bits, by `Debug`.
-    F64Debug = 8,
-    /// A `char` by `Debug`, in quotes.
-    CharDebug = 9,
-    /// An integer's bits in lower hexadecimal.
-    LowerHex = 10,
-    /// An integer's bits in upper hexadecimal.
-    UpperHex = 11,
-    /// An integer's bits in binary.
-    Binary = 12,
-    /// An integer's bits in octal.
-    Octal = 13,
-}
-
-impl ValueFormat {
-    /// Every format, in the order of their numbers.
-    pub const ALL: &'static [Self] = &[
-        Self::Unsigned,
-        Self::Signed,
-        Self::F32,
-        Self::F64,
-        Self::Bool,
-        Self::Char,
-        Self::Opaque,
-        Self::F32Debug,
-        Self::F64Debug,
-        Self::CharDebug,
-        Self::LowerHex,
-        Self::UpperHex,
-        Self::Binary,
-        Self::Octal,
-    ];
 }
 
 /// A kernel's PTX for one architecture.

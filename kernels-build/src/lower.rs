@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use self::entries::Entry;
 use self::names::TRIPLE;
 use self::validate::Doubt;
-use crate::bundle::{KernelRecord, PanicSite};
+use crate::bundle::{KernelRecord, MessageFormat};
 use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, Machine, Module};
 
@@ -85,7 +85,7 @@ fn gather(
     module: &Module,
     entries: &[Entry],
     pipeline: &Pipeline<'_>,
-) -> Result<Vec<PanicSite>, LowerError> {
+) -> Result<Vec<MessageFormat>, LowerError> {
     let internal = |reason| pipeline.internal(reason);
     let mut keep: HashSet<String> = entries.iter().map(|entry| entry.symbol.clone()).collect();
     let mut sources = link::Sources::new(pipeline.job, pipeline)?;

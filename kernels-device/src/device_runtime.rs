@@ -22,7 +22,7 @@ pub struct PanicRecord {
     /// Device address of the `core::panic::Location`, or 0.
     pub location: u64,
     /// The message's values.
-    pub values: [u64; 4],
+    pub values: [u64; 8],
     /// 1 when all of the above is written.
     pub done: u32,
     /// The id of the launch that panicked last, written by every thread that panics: waits look at it.
@@ -78,7 +78,19 @@ unsafe fn store64(address: u64, value: u64) {
 /// Records a panic, if it is the launch's first, and ends the thread.
 #[doc(hidden)]
 #[unsafe(no_mangle)]
-pub extern "C" fn __warpsmith_panic(site: u32, location: u64, v0: u64, v1: u64, v2: u64, v3: u64) -> ! {
+#[allow(clippy::too_many_arguments, reason = "each is a register, as long as the call is not inlined")]
+pub extern "C" fn __warpsmith_panic(
+    site: u32,
+    location: u64,
+    v0: u64,
+    v1: u64,
+    v2: u64,
+    v3: u64,
+    v4: u64,
+    v5: u64,
+    v6: u64,
+    v7: u64,
+) -> ! {
     // SAFETY: the launcher passes the address of a record that lives as long as the stream; wrapping arithmetic on it
     // stays inside the record.
     unsafe {
@@ -103,8 +115,18 @@ pub extern "C" fn __warpsmith_panic(site: u32, location: u64, v0: u64, v1: u64, 
             let values = offset_of!(PanicRecord, values);
             store64(at(values), v0);
             store64(at(values.wrapping_add(8)), v1);
-            store64(at(values.wrapping_add(16)), v2);
-            store64(at(values.wrapping_add(24)), v3);
+            // Most messages have fewer: a constant 0 costs nothing, and the host has cleared the record.
+            let store = |offset: usize, value: u64| {
+                if value != 0 {
+                    store64(at(values.wrapping_add(offset)), value);
+                }
+            };
+            store(16, v2);
+            store(24, v3);
+            store(32, v4);
+            store(40, v5);
+            store(48, v6);
+            store(56, v7);
             store32(at(offset_of!(PanicRecord, done)), 1);
         }
         asm!("/*ptx: exit; */", options(noreturn));

@@ -76,7 +76,9 @@ impl TypeCode {
     /// The dimension of a slice.
     pub const SLICE: u64 = 0xffff;
 
-    const fn scalar(scalar: Scalar) -> Self {
+    /// The type of one scalar.
+    #[must_use]
+    pub const fn of(scalar: Scalar) -> Self {
         Self(scalar as u64)
     }
 
@@ -157,7 +159,7 @@ pub trait Printable: fmt::Debug {
 macro_rules! one_word {
     ($($type:ty, $scalar:ident, $value:ident => $word:expr;)*) => {$(
         impl Printable for $type {
-            const TYPE: TypeCode = TypeCode::scalar(Scalar::$scalar);
+            const TYPE: TypeCode = TypeCode::of(Scalar::$scalar);
 
             #[inline(always)]
             fn words(&self) -> u64 {
@@ -194,7 +196,7 @@ one_word! {
 macro_rules! two_words {
     ($($type:ty, $scalar:ident;)*) => {$(
         impl Printable for $type {
-            const TYPE: TypeCode = TypeCode::scalar(Scalar::$scalar);
+            const TYPE: TypeCode = TypeCode::of(Scalar::$scalar);
 
             #[inline(always)]
             fn words(&self) -> u64 {
@@ -215,7 +217,7 @@ two_words! {
 }
 
 impl Printable for () {
-    const TYPE: TypeCode = TypeCode::scalar(Scalar::Unit);
+    const TYPE: TypeCode = TypeCode::of(Scalar::Unit);
 
     #[inline(always)]
     fn words(&self) -> u64 {
@@ -227,7 +229,7 @@ impl Printable for () {
 }
 
 impl Printable for Dim3 {
-    const TYPE: TypeCode = TypeCode::scalar(Scalar::Dim3);
+    const TYPE: TypeCode = TypeCode::of(Scalar::Dim3);
 
     #[inline(always)]
     fn words(&self) -> u64 {
@@ -242,7 +244,7 @@ impl Printable for Dim3 {
 }
 
 impl Printable for str {
-    const TYPE: TypeCode = TypeCode::scalar(Scalar::Text);
+    const TYPE: TypeCode = TypeCode::of(Scalar::Text);
 
     #[inline]
     fn words(&self) -> u64 {
@@ -310,7 +312,7 @@ references!(&T, &mut T);
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
         impl<T> Printable for $pointer {
-            const TYPE: TypeCode = TypeCode::scalar(Scalar::Pointer);
+            const TYPE: TypeCode = TypeCode::of(Scalar::Pointer);
 
             #[inline(always)]
             fn words(&self) -> u64 {
@@ -369,7 +371,7 @@ pub fn address_in<P: Address>(pointer: &P) -> AddressIn<'_, P> {
 }
 
 impl<P: Address + fmt::Debug> Printable for AddressIn<'_, P> {
-    const TYPE: TypeCode = TypeCode::scalar(Scalar::Pointer);
+    const TYPE: TypeCode = TypeCode::of(Scalar::Pointer);
 
     #[inline(always)]
     fn words(&self) -> u64 {
@@ -494,7 +496,7 @@ pub fn print<V: Values>(site: &'static Site, values: V, on_host: impl FnOnce(&mu
 /// Where things stand in a stream's output buffer, in bytes, and in a record, in words.
 pub mod layout {
     /// Offset from a stream's panic record to the address of its output buffer.
-    pub const OUTPUT_ADDRESS: usize = 96;
+    pub const OUTPUT_ADDRESS: usize = 128;
     /// Words that threads have asked for, granted or not.
     pub const RESERVED: usize = 0;
     /// Words that there are.

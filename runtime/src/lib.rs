@@ -42,7 +42,6 @@ mod constants;
 mod cpu;
 mod driver;
 mod module;
-mod panic_message;
 mod panic_report;
 mod registry;
 #[cfg(test)]
@@ -61,9 +60,7 @@ pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
 
 pub use cudarc;
-pub use warpsmith_build::bundle::{
-    Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue, ValueFormat,
-};
+pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
 pub use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 pub use warpsmith_device::atomic::{AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, ScopedAtomic};
 pub use warpsmith_device::cluster::{Cluster, cluster_dim, cluster_idx, cluster_rank, this_cluster};

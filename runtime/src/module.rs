@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite};
+use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
 
 use crate::constants::ModuleConstants;
@@ -61,12 +61,12 @@ impl LoadedKernel {
     }
 
     /// The panic site with this number.
-    pub(crate) fn site(&self, number: u32) -> Option<&PanicSite> {
+    pub(crate) fn site(&self, number: u32) -> Option<&MessageFormat> {
         self.record?.sites.get(usize::try_from(number).ok()?)
     }
 
     /// The place that prints with this number.
-    pub(crate) fn print_site(&self, number: u32) -> Option<&PrintSite> {
+    pub(crate) fn print_site(&self, number: u32) -> Option<&MessageFormat> {
         self.record?.prints.get(usize::try_from(number).ok()?)
     }
 

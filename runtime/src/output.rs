@@ -5,17 +5,27 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use warpsmith_build::bundle::MessageFormat;
 use warpsmith_device::Dim3;
 use warpsmith_device::host::Output;
+use warpsmith_device::print::TypeCode;
 
 mod buffer;
 mod format;
 mod value;
 
 pub(crate) use self::buffer::{GpuOutput, Printing};
+use self::value::Reader;
 
 /// Bytes of records that a stream's buffer holds unless the device says otherwise.
 pub(crate) const DEFAULT_OUTPUT_BYTES: usize = 1 << 20;
+
+/// A message put together from the words of a record; `None` when they are not what its format says.
+pub(crate) fn text(message: &MessageFormat, words: &[u64]) -> Option<String> {
+    let mut reader = Reader { words };
+    let values = message.types.iter().map(|code| reader.value(TypeCode(*code))).collect::<Option<Vec<_>>>()?;
+    format::format(&message.format, &values)
+}
 
 /// A line that a kernel printed, or the notice that some were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

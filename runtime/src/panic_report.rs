@@ -11,7 +11,7 @@ use warpsmith_device::print::layout;
 use crate::driver::{Gpu, GpuEvent, GpuStream, PinnedMemory};
 use crate::error::{DriverError, KernelPanic};
 use crate::module::LoadedKernel;
-use crate::panic_message::message;
+use crate::output;
 
 /// What a kernel's panic path writes; the lowering knows these offsets.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct PanicRecord {
     block: [u32; 3],
     thread: [u32; 3],
     location: u64,
-    values: [u64; 4],
+    values: [u64; 8],
     done: u32,
 }
 
@@ -45,13 +45,13 @@ const _: () = {
     assert!(offset_of!(PanicRecord, site) == 4 && offset_of!(PanicRecord, launch) == 8);
     assert!(offset_of!(PanicRecord, block) == 16 && offset_of!(PanicRecord, thread) == 28);
     assert!(offset_of!(PanicRecord, location) == 40 && offset_of!(PanicRecord, values) == 48);
-    assert!(offset_of!(PanicRecord, done) == 80);
-    assert!(offset_of!(Slot, panicked) == 88 && size_of::<Slot>() <= layout::OUTPUT_ADDRESS);
+    assert!(offset_of!(PanicRecord, done) == 112);
+    assert!(offset_of!(Slot, panicked) == 120 && size_of::<Slot>() <= layout::OUTPUT_ADDRESS);
     assert!(layout::OUTPUT_ADDRESS + 8 <= RECORD_BYTES);
 };
 
-/// Bytes set aside for a record: a cache line of the GPU.
-const RECORD_BYTES: usize = 128;
+/// Bytes set aside for a record: two cache lines of the GPU.
+const RECORD_BYTES: usize = 256;
 /// Records in one allocation.
 const RECORDS_PER_PAGE: usize = 32;
 
@@ -215,8 +215,8 @@ impl RecordSlot {
 /// Makes the report from a record.
 fn report(gpu: &Gpu, record: &PanicRecord, kernel: Option<&LoadedKernel>) -> KernelPanic {
     let site = kernel.and_then(|kernel| kernel.site(record.site));
-    let message = match site {
-        Some(site) => message(site, &record.values),
+    let message = match site.and_then(|site| output::text(site, &record.values)) {
+        Some(message) => message,
         None => format!("explicit panic (site {}, of which this program knows no message)", record.site),
     };
     let (file, line, column) = read_location(gpu, record.location)

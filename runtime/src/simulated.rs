@@ -9,8 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use warpsmith_build::bundle::{
-    Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue,
-    ValueFormat, frame,
+    Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, MessageFormat, ParamRecord, frame,
 };
 use warpsmith_device::GridSliceMut;
 use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
@@ -166,15 +165,15 @@ fn record(name: &str, ptx: &str) -> KernelRecord {
         extent_size: desc.extent_size,
         layout: desc.layout,
     };
-    let bounds = PanicSite {
-        pieces: ["index out of bounds: the len is ", " but the index is ", ""].map(str::to_owned).to_vec(),
-        values: vec![SiteValue::plain(ValueFormat::Unsigned); 2],
+    let bounds = MessageFormat {
+        format: "index out of bounds: the len is {0} but the index is {1}".to_owned(),
+        types: vec![<usize as Printable>::TYPE.0; 2],
     };
     KernelRecord {
         key,
         entry: name.to_owned(),
         params: vec![param],
-        sites: vec![PanicSite::default(), bounds],
+        sites: vec![MessageFormat::default(), bounds],
         images: vec![Image { architecture: 80, ptx_version: 70, along_x: false, ptx: ptx.to_owned() }],
         ..KernelRecord::default()
     }
@@ -188,7 +187,7 @@ fn device() -> Device {
     other_layout.params[0].size = 8;
     let recursive = KernelRecord { entry: "count".to_owned(), unbounded_stack: true, ..record("recursive", "good") };
     let print = KernelRecord {
-        prints: vec![PrintSite { format: "element {0:>3}\n".to_owned(), types: vec![<u32 as Printable>::TYPE.0] }],
+        prints: vec![MessageFormat { format: "element {0:>3}\n".to_owned(), types: vec![<u32 as Printable>::TYPE.0] }],
         ..record("print", "good")
     };
     let sync = KernelRecord { syncs_grid: true, ..record("sync", "good") };

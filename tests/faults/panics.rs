@@ -102,6 +102,34 @@ fault! {
 }
 
 fault! {
+    fn many_values_of_many_types(x: u64) -> u64 {
+        let wide = (u128::from(x) << 70) + 1;
+        let half = half::f16::from_f32(x as f32 / 4.0);
+        assert!(x < 7, "{x} {wide:#x} {:>+20} {:08.3} {half} {}", -(wide as i128), x as f64 / 3.0, x == 9);
+        x
+    }
+    trips on: 9, passes: 5
+}
+
+fault! {
+    fn more_values_than_a_record_holds(x: u64) -> u64 {
+        let y = x + 1;
+        assert!(x < 7, "{x} {y} {x:x} {y:e} {x:b} {y:o} {x:?} {y:#?} {x} {y}");
+        x
+    }
+    trips on: 9, passes: 5, on a GPU says: "9 10 9 1e1 1001 12 9 10 _ _"
+}
+
+fault! {
+    fn wide_integers_that_differ(x: u64) -> u64 {
+        let wide = u128::from(x) << 64;
+        assert_eq!(wide, 1 << 66, "after {x} steps");
+        x
+    }
+    trips on: 5, passes: 4
+}
+
+fault! {
     fn expect_of_an_error(x: u64) -> u64 {
         u64::from(u8::try_from(x).expect("a byte"))
     }

@@ -1,9 +1,6 @@
 //! Bytes of a bundle: little-endian numbers, length-prefixed lists and strings, a version first, a checksum last.
 
-use super::{
-    Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, PanicSite, ParamRecord, PrintSite, SiteValue,
-    ValueFormat,
-};
+use super::{Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
@@ -294,22 +291,6 @@ impl Code for [u32; 3] {
     }
 }
 
-impl Code for ValueFormat {
-    fn put(&self, out: &mut Vec<u8>) {
-        (*self as u8).put(out);
-    }
-
-    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let offset = reader.offset;
-        let number = u8::get(reader)?;
-        Self::ALL.iter().copied().find(|format| *format as u8 == number).ok_or(DecodeError::Invalid {
-            what: "value format",
-            value: number.into(),
-            offset,
-        })
-    }
-}
-
 macro_rules! records {
     ($($record:ident { $($field:ident),* $(,)? })*) => {$(
         impl Code for $record {
@@ -335,9 +316,7 @@ records! {
     ConstantKey { module_path, name, file, line, column }
     ConstantRecord { key, symbol, size, align, layout }
     ParamRecord { kind, align, size, extent_size, layout }
-    PanicSite { pieces, values }
-    SiteValue { format, flags, width, precision }
-    PrintSite { format, types }
+    MessageFormat { format, types }
     Image { architecture, ptx_version, along_x, ptx }
 }
 
@@ -371,6 +350,10 @@ mod tests {
 
         fn number(&mut self) -> u32 {
             [0, 1, self.next() as u32, u32::MAX][self.below(4) as usize]
+        }
+
+        fn message(&mut self) -> MessageFormat {
+            MessageFormat { format: self.text(), types: self.list(3, Self::next) }
         }
 
         fn kernel(&mut self) -> KernelRecord {
@@ -412,16 +395,8 @@ mod tests {
                     align: random.next(),
                     layout: random.next(),
                 }),
-                sites: self.list(3, |random| PanicSite {
-                    pieces: random.list(3, Self::text),
-                    values: random.list(3, |random| SiteValue {
-                        format: ValueFormat::ALL[random.below(ValueFormat::ALL.len() as u64) as usize],
-                        flags: random.number(),
-                        width: random.number(),
-                        precision: random.number(),
-                    }),
-                }),
-                prints: self.list(3, |random| PrintSite { format: random.text(), types: random.list(3, Self::next) }),
+                sites: self.list(3, Self::message),
+                prints: self.list(3, Self::message),
                 images: self.list(3, |random| Image {
                     architecture: random.number(),
                     ptx_version: random.number(),

@@ -16,7 +16,7 @@ use super::{
     aggregates, atomics, constant_memory, dump, geometry, link, prints, shape, state_space, statics, validate,
     workarounds,
 };
-use crate::bundle::{Bundle, ConstantRecord, Image, KernelRecord, PanicSite};
+use crate::bundle::{Bundle, ConstantRecord, Image, KernelRecord, MessageFormat};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
 use crate::ptxas;
@@ -80,7 +80,7 @@ impl From<String> for Failure {
 
 /// What the kernels of a target have in common.
 pub(super) struct Common<'a> {
-    pub(super) sites: &'a [PanicSite],
+    pub(super) sites: &'a [MessageFormat],
     pub(super) constants: &'a [ConstantRecord],
     pub(super) job: &'a LowerJob,
 }
@@ -411,10 +411,10 @@ fn calls(module: &Module) -> impl Iterator<Item = Value> {
 
 /// The panic sites of a kernel.
 struct Sites<'a> {
-    of_target: &'a [PanicSite],
+    of_target: &'a [MessageFormat],
     /// Number in the kernel of each of the target's sites.
     numbers: HashMap<u64, u64>,
-    of_kernel: Vec<PanicSite>,
+    of_kernel: Vec<MessageFormat>,
 }
 
 impl Sites<'_> {
@@ -451,11 +451,11 @@ fn is_warp_operation(template: &str) -> bool {
 }
 
 /// In a kernel that asked for it, an index is never out of bounds.
-fn drop_index_checks(module: &Module, sites: &[PanicSite]) {
+fn drop_index_checks(module: &Module, sites: &[MessageFormat]) {
     let Some(panic) = module.function(PANIC) else { return };
     for call in panic.users() {
         let site = call.operand(0).as_int().and_then(|n| sites.get(usize::try_from(n).ok()?));
-        if site.is_some_and(|s| s.pieces.first().is_some_and(|p| p.starts_with("index out of bounds"))) {
+        if site.is_some_and(|s| s.format.starts_with("index out of bounds")) {
             // Without the call, what is left of the block is `unreachable`.
             call.erase();
         }

@@ -17,7 +17,7 @@ pub(super) const STORE_RACING: &str = "__warpsmith_store_racing_";
 pub(super) const NAMED_BARRIERS: &str = "__warpsmith_named_barriers";
 /// Prefix of the special registers.
 pub(super) const SPECIAL_REGISTER: &str = "__warpsmith_sreg_";
-/// Records a panic and ends the thread: `(site, location, v0, v1, v2, v3) -> !`.
+/// Records a panic and ends the thread: `(site, location, eight words of values) -> !`.
 pub(super) const PANIC: &str = "__warpsmith_panic";
 /// A place that prints: `(site, types) -> number`.
 pub(super) const PRINT_SITE: &str = "__warpsmith_print_site";

@@ -8,17 +8,19 @@ use std::collections::HashMap;
 
 use super::constants::{ConstBytes, address, bytes_at, integer_pointer};
 use super::names::{PANIC, demangle};
-use crate::bundle::{PanicSite, SiteValue, ValueFormat};
+use warpsmith_device::print::{Scalar, TypeCode};
+
+use crate::bundle::MessageFormat;
 use crate::llvm::{Builder, Context, FUNCTION, Module, Type, Value, kind, opcode};
 
-/// How many values a record holds.
-const VALUES: usize = 4;
+/// How many words of values a record holds.
+const WORDS: usize = 8;
 
 /// The panic sites met so far.
 pub(super) struct Panics<'c> {
     context: &'c Context,
-    pub(super) sites: Vec<PanicSite>,
-    index: HashMap<(Vec<String>, Vec<[u32; 4]>), u32>,
+    pub(super) sites: Vec<MessageFormat>,
+    index: HashMap<MessageFormat, u32>,
     /// Functions that only pass a message on, and how often they were put off to be inlined into whoever has the message.
     put_off: HashMap<String, u32>,
 }
@@ -99,38 +101,33 @@ fn constant_message(what: &str) -> &str {
     }
 }
 
-/// A message under construction: text and values in turn.
+/// A message under construction.
 #[derive(Default)]
 struct Message {
-    pieces: Vec<String>,
-    formats: Vec<SiteValue>,
-    values: Vec<Value>,
+    format: MessageFormat,
+    words: Vec<Value>,
 }
 
 impl Message {
     fn text(&mut self, text: &str) {
-        let open = self.formats.len() < self.pieces.len();
-        match self.pieces.last_mut() {
-            Some(last) if open => last.push_str(text),
-            _ => self.pieces.push(text.to_owned()),
-        }
+        self.format.format.push_str(&text.replace('{', "{{").replace('}', "}}"));
     }
 
-    fn value(&mut self, format: ValueFormat, value: Option<Value>) {
-        self.value_with(SiteValue::plain(format), value);
+    /// A value whose words are these, with what stands behind its placeholder's colon.
+    fn value(&mut self, scalar: Scalar, options: &str, words: &[Value]) {
+        if self.words.len() + words.len() > WORDS {
+            return self.unknown();
+        }
+        let number = self.format.types.len();
+        let colon = if options.is_empty() { "" } else { ":" };
+        self.format.format.push_str(&format!("{{{number}{colon}{options}}}"));
+        self.format.types.push(TypeCode::of(scalar).0);
+        self.words.extend(words);
     }
 
-    fn value_with(&mut self, how: SiteValue, value: Option<Value>) {
-        if self.pieces.len() == self.formats.len() {
-            self.pieces.push(String::new());
-        }
-        match value {
-            Some(value) if self.values.len() < VALUES && how.format != ValueFormat::Opaque => {
-                self.formats.push(how);
-                self.values.push(value);
-            }
-            _ => self.formats.push(SiteValue::plain(ValueFormat::Opaque)),
-        }
+    /// A value that the record does not hold.
+    fn unknown(&mut self) {
+        self.text("_");
     }
 }
 
@@ -182,7 +179,9 @@ impl<'c> Panics<'c> {
     pub(super) fn replace(&mut self, module: &Module) -> bool {
         let mut waiting = false;
         let i64 = self.context.int(64);
-        let record_type = self.context.void().function(&[self.context.int(32), i64, i64, i64, i64, i64]);
+        let mut parameters = vec![self.context.int(32), i64];
+        parameters.resize(2 + WORDS, i64);
+        let record_type = self.context.void().function(&parameters);
         for function in module.functions() {
             let symbol = function.name();
             let Some(shape) = shape(&demangle(&symbol)) else { continue };
@@ -238,20 +237,20 @@ impl<'c> Panics<'c> {
         builder.before(call);
         let mut message = Message::default();
         let i64 = self.context.int(64);
-        let word = |value: Value| Some(widen(self.context, &builder, value, ValueFormat::Unsigned));
+        let word = |value: Value| [widen(self.context, &builder, value, false)];
         match shape {
             Shape::Fixed(text) => message.text(text),
             Shape::Bounds => {
                 message.text("index out of bounds: the len is ");
-                message.value(ValueFormat::Unsigned, word(arguments[1]));
+                message.value(Scalar::Usize, "", &word(arguments[1]));
                 message.text(" but the index is ");
-                message.value(ValueFormat::Unsigned, word(arguments[0]));
+                message.value(Scalar::Usize, "", &word(arguments[0]));
             }
             Shape::Misaligned => {
                 message.text("misaligned pointer dereference: address must be a multiple of 0x");
-                message.value(ValueFormat::LowerHex, word(arguments[0]));
+                message.value(Scalar::Usize, "x", &word(arguments[0]));
                 message.text(" but is 0x");
-                message.value(ValueFormat::LowerHex, word(arguments[1]));
+                message.value(Scalar::Usize, "x", &word(arguments[1]));
             }
             Shape::Text => message.text(&constant_text(arguments[0], arguments[1])),
             Shape::Format => self.format(&builder, arguments[0], arguments[1], &mut message),
@@ -292,7 +291,10 @@ impl<'c> Panics<'c> {
             }
             Shape::Allocation => {
                 message.text("memory allocation of ");
-                message.value(ValueFormat::Unsigned, arguments.get(1).copied().and_then(word));
+                match arguments.get(1) {
+                    Some(size) => message.value(Scalar::Usize, "", &word(*size)),
+                    None => message.unknown(),
+                }
                 message.text(" bytes failed: the device heap is exhausted");
             }
         }
@@ -314,21 +316,16 @@ impl<'c> Panics<'c> {
         }
     }
 
-    fn emit(&mut self, builder: &Builder, record: Value, mut message: Message, location: Value) {
+    fn emit(&mut self, builder: &Builder, record: Value, message: Message, location: Value) {
         let (i32, i64) = (self.context.int(32), self.context.int(64));
-        if message.pieces.len() == message.formats.len() {
-            message.pieces.push(String::new());
-        }
-        let words = message.formats.iter().map(|f| [f.format as u32, f.flags, f.width, f.precision]);
-        let key = (message.pieces.clone(), words.collect::<Vec<_>>());
         let sites = &mut self.sites;
-        let site = *self.index.entry(key).or_insert_with(|| {
-            sites.push(PanicSite { pieces: message.pieces.clone(), values: message.formats.clone() });
+        let site = *self.index.entry(message.format).or_insert_with_key(|format| {
+            sites.push(format.clone());
             u32::try_from(sites.len() - 1).expect("a target has fewer than 2^32 panic messages")
         });
         let mut arguments = vec![i32.int_value(u64::from(site)), location];
-        arguments.extend(&message.values);
-        arguments.resize(2 + VALUES, i64.int_value(0));
+        arguments.extend(&message.words);
+        arguments.resize(2 + WORDS, i64.int_value(0));
         builder.call_function(record, &arguments);
     }
 
@@ -358,7 +355,7 @@ impl<'c> Panics<'c> {
                             let formatter = formatter.map(|f| demangle(&f.name()));
                             self.formatted_with(builder, value, formatter, options, message);
                         }
-                        None => message.value(ValueFormat::Opaque, None),
+                        None => message.unknown(),
                     }
                 }
             }
@@ -367,8 +364,7 @@ impl<'c> Panics<'c> {
 
     /// Adds one value behind a pointer, formatted as the named function would.
     fn formatted(&self, builder: &Builder, pointer: Value, formatter: Option<String>, message: &mut Message) {
-        let plain = SiteValue::plain(ValueFormat::Opaque);
-        self.formatted_with(builder, pointer, formatter, plain, message);
+        self.formatted_with(builder, pointer, formatter, Options::NONE, message);
     }
 
     /// The same, with a placeholder's options.
@@ -377,11 +373,11 @@ impl<'c> Panics<'c> {
         builder: &Builder,
         pointer: Value,
         formatter: Option<String>,
-        options: SiteValue,
+        options: Options,
         message: &mut Message,
     ) {
         let Some((ty, trait_name)) = formatter.as_deref().and_then(split_formatter) else {
-            return message.value(ValueFormat::Opaque, None);
+            return message.unknown();
         };
         let mut ty = ty;
         let mut pointer = pointer;
@@ -392,7 +388,7 @@ impl<'c> Panics<'c> {
                     let text = if trait_name == "Debug" { format!("{text:?}") } else { text };
                     return message.text(&text);
                 }
-                return message.value(ValueFormat::Opaque, None);
+                return message.unknown();
             }
             pointer = builder.load(self.context.ptr(0), pointer);
             ty = inner.trim_start_matches("mut ");
@@ -400,52 +396,46 @@ impl<'c> Panics<'c> {
         if ty == "()" {
             return message.text("()");
         }
-        let Some((load, format)) = self.plain(ty, trait_name, options.flags) else {
-            return message.value(ValueFormat::Opaque, None);
+        let (Some((load, scalar)), Some(kind)) = (self.plain(ty), options.kind(trait_name)) else {
+            return message.unknown();
         };
         let value = builder.load(load, pointer);
-        let value = widen(self.context, builder, value, format);
-        message.value_with(SiteValue { format, ..options }, Some(value));
+        let options = format!("{}{kind}", options.text());
+        if load.is_int(128) {
+            let i64 = self.context.int(64);
+            let high = builder.binary(opcode::LSHR, value, self.context.int(128).int_value(64));
+            let words = [value, high].map(|half| builder.cast(opcode::TRUNC, half, i64));
+            message.value(scalar, &options, &words);
+        } else {
+            message.value(scalar, &options, &[widen(self.context, builder, value, ty.starts_with('i'))]);
+        }
     }
 
-    /// How a plain type is loaded and printed.
-    fn plain(&self, ty: &str, trait_name: &str, flags: u32) -> Option<(Type, ValueFormat)> {
-        let is_integer = integer_bits(ty).is_some();
-        let radix = match trait_name {
-            "LowerHex" => Some(ValueFormat::LowerHex),
-            "UpperHex" => Some(ValueFormat::UpperHex),
-            "Binary" => Some(ValueFormat::Binary),
-            "Octal" => Some(ValueFormat::Octal),
-            "Debug" if is_integer && flags & SiteValue::DEBUG_LOWER_HEX != 0 => Some(ValueFormat::LowerHex),
-            "Debug" if is_integer && flags & SiteValue::DEBUG_UPPER_HEX != 0 => Some(ValueFormat::UpperHex),
-            "Debug" | "Display" => None,
-            _ => return None,
-        };
-        if let Some(radix) = radix {
-            return Some((self.context.int(integer_bits(ty)?), radix));
-        }
-        let debug = trait_name == "Debug";
+    /// How a plain type is loaded and kept.
+    fn plain(&self, ty: &str) -> Option<(Type, Scalar)> {
+        let int = |bits| self.context.int(bits);
         Some(match ty {
-            "f32" => (self.context.f32(), if debug { ValueFormat::F32Debug } else { ValueFormat::F32 }),
-            "f64" => (self.context.f64(), if debug { ValueFormat::F64Debug } else { ValueFormat::F64 }),
-            "bool" => (self.context.int(8), ValueFormat::Bool),
-            "char" => (self.context.int(32), if debug { ValueFormat::CharDebug } else { ValueFormat::Char }),
-            _ => {
-                let format = if ty.starts_with('i') { ValueFormat::Signed } else { ValueFormat::Unsigned };
-                (self.context.int(integer_bits(ty)?), format)
-            }
+            "i8" => (int(8), Scalar::I8),
+            "i16" => (int(16), Scalar::I16),
+            "i32" => (int(32), Scalar::I32),
+            "i64" => (int(64), Scalar::I64),
+            "i128" => (int(128), Scalar::I128),
+            "isize" => (int(64), Scalar::Isize),
+            "u8" => (int(8), Scalar::U8),
+            "u16" => (int(16), Scalar::U16),
+            "u32" => (int(32), Scalar::U32),
+            "u64" => (int(64), Scalar::U64),
+            "u128" => (int(128), Scalar::U128),
+            "usize" => (int(64), Scalar::Usize),
+            "half::binary16::f16" => (int(16), Scalar::F16),
+            "half::bfloat::bf16" => (int(16), Scalar::Bf16),
+            "f32" => (self.context.f32(), Scalar::F32),
+            "f64" => (self.context.f64(), Scalar::F64),
+            "bool" => (int(8), Scalar::Bool),
+            "char" => (int(32), Scalar::Char),
+            _ => return None,
         })
     }
-}
-
-fn integer_bits(ty: &str) -> Option<u32> {
-    Some(match ty {
-        "u8" | "i8" => 8,
-        "u16" | "i16" => 16,
-        "u32" | "i32" => 32,
-        "u64" | "i64" | "usize" | "isize" => 64,
-        _ => return None,
-    })
 }
 
 /// `<u32 as core::fmt::Display>::fmt` is type `u32` and trait `Display`.
@@ -456,16 +446,15 @@ fn split_formatter(name: &str) -> Option<(&str, &str)> {
     (end == "::fmt").then_some((ty, trait_name))
 }
 
-/// A value as the 64 bits of a record.
-fn widen(context: &Context, builder: &Builder, value: Value, format: ValueFormat) -> Value {
+/// A value as a word of a record.
+fn widen(context: &Context, builder: &Builder, value: Value, is_signed: bool) -> Value {
     let i64 = context.int(64);
     let ty = value.ty();
     match ty.kind() {
         kind::FLOAT => builder.cast(opcode::ZEXT, builder.cast(opcode::BITCAST, value, context.int(32)), i64),
         kind::DOUBLE => builder.cast(opcode::BITCAST, value, i64),
         kind::INTEGER if ty.int_bits() < 64 => {
-            let signed = format == ValueFormat::Signed;
-            builder.cast(if signed { opcode::SEXT } else { opcode::ZEXT }, value, i64)
+            builder.cast(if is_signed { opcode::SEXT } else { opcode::ZEXT }, value, i64)
         }
         _ => value,
     }
@@ -527,7 +516,59 @@ fn collect_stores(address: Value, offset: u64, found: &mut HashMap<u64, Vec<Valu
 /// A part of `format_args!`'s template.
 enum Part {
     Text(String),
-    Value(usize, SiteValue),
+    Value(usize, Options),
+}
+
+/// A placeholder's options, as rustc packs them.
+#[derive(Clone, Copy)]
+struct Options {
+    flags: u32,
+    width: u32,
+    precision: Option<u32>,
+}
+
+impl Options {
+    /// Those of `{}`: filled with spaces, aligned as the type is.
+    const NONE: Self = Self { flags: 0x6000_0020, width: 0, precision: None };
+
+    /// What stands before the letter in a placeholder.
+    fn text(self) -> String {
+        let mut text = String::new();
+        let alignment = ["<", ">", "^", ""][(self.flags >> 29 & 3) as usize];
+        if !alignment.is_empty() {
+            text.push(char::from_u32(self.flags & 0x1f_ffff).unwrap_or(' '));
+            text.push_str(alignment);
+        }
+        for (flag, mark) in [(1 << 21, '+'), (1 << 23, '#'), (1 << 24, '0')] {
+            if self.flags & flag != 0 {
+                text.push(mark);
+            }
+        }
+        if self.width != 0 {
+            text.push_str(&self.width.to_string());
+        }
+        if let Some(precision) = self.precision {
+            text.push_str(&format!(".{precision}"));
+        }
+        text
+    }
+
+    /// The letter of a trait.
+    fn kind(self, trait_name: &str) -> Option<&'static str> {
+        Some(match trait_name {
+            "Display" => "",
+            "Debug" if self.flags & 1 << 25 != 0 => "x?",
+            "Debug" if self.flags & 1 << 26 != 0 => "X?",
+            "Debug" => "?",
+            "LowerHex" => "x",
+            "UpperHex" => "X",
+            "Octal" => "o",
+            "Binary" => "b",
+            "LowerExp" => "e",
+            "UpperExp" => "E",
+            _ => return None,
+        })
+    }
 }
 
 /// Walks the bytes that rustc compiles `format_args!` to: literal pieces with their length in front, placeholders with
@@ -562,7 +603,7 @@ impl Iterator for Template<'_> {
                 Some(Part::Text(String::from_utf8_lossy(self.take(usize::from(len))?).into_owned()))
             }
             _ => {
-                let mut options = SiteValue::plain(ValueFormat::Opaque);
+                let mut options = Options::NONE;
                 if head & 1 != 0 {
                     options.flags = u32::from_le_bytes(self.take(4)?.try_into().ok()?);
                 }
@@ -573,7 +614,7 @@ impl Iterator for Template<'_> {
                 }
                 if head & 4 != 0 {
                     let precision = u16::from_le_bytes(self.take(2)?.try_into().ok()?);
-                    options.precision = if head & 32 == 0 { u32::from(precision) } else { SiteValue::NO_PRECISION };
+                    options.precision = (head & 32 == 0).then_some(u32::from(precision));
                 }
                 let index = if head & 8 != 0 {
                     usize::from(u16::from_le_bytes(self.take(2)?.try_into().ok()?))

@@ -6,16 +6,16 @@ use warpsmith_device::print::{Site, TypeList};
 
 use super::constants::{ConstBytes, address};
 use super::names::PRINT_SITE;
-use crate::bundle::PrintSite;
+use crate::bundle::MessageFormat;
 use crate::llvm::{Context, Module, Value};
 
 /// Numbers the places of one kernel's module that print, and gives them in the order of their numbers.
 ///
 /// # Errors
 /// A call whose format or types are not constant.
-pub(super) fn number(context: &Context, module: &Module) -> Result<Vec<PrintSite>, String> {
+pub(super) fn number(context: &Context, module: &Module) -> Result<Vec<MessageFormat>, String> {
     let Some(marker) = module.function(PRINT_SITE) else { return Ok(Vec::new()) };
-    let mut sites: Vec<PrintSite> = Vec::new();
+    let mut sites: Vec<MessageFormat> = Vec::new();
     for call in marker.users() {
         let site = read(call).ok_or_else(|| format!("what a place prints is not constant: {}", call.text()))?;
         let number = sites.iter().position(|known| *known == site).unwrap_or_else(|| {
@@ -27,7 +27,7 @@ pub(super) fn number(context: &Context, module: &Module) -> Result<Vec<PrintSite
     Ok(sites)
 }
 
-fn read(call: Value) -> Option<PrintSite> {
+fn read(call: Value) -> Option<MessageFormat> {
     let (site, offset) = address(call.operand(0))?;
     let site = ConstBytes::of_global(site).filter(|_| offset == 0)?;
     let prefix = site.string_at(offset_of!(Site, prefix))?;
@@ -50,5 +50,5 @@ fn read(call: Value) -> Option<PrintSite> {
             }
         }
     }
-    Some(PrintSite { format, types })
+    Some(MessageFormat { format, types })
 }

@@ -212,5 +212,5 @@ pub(crate) fn names(executable: &Path) -> BTreeSet<String> {
 
 /// Whether a kernel can panic for overflow.
 pub(crate) fn checks_overflow(kernel: &KernelRecord) -> bool {
-    kernel.sites.iter().any(|site| site.pieces.concat().contains("overflow"))
+    kernel.sites.iter().any(|site| site.format.contains("overflow"))
 }

@@ -5,10 +5,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpsmith_device::Dim3;
-use warpsmith_device::print::{TypeCode, layout};
+use warpsmith_device::print::layout;
 
-use super::format::format;
-use super::value::Reader;
 use super::{Lines, OutputLine, Sink};
 use crate::driver::{Gpu, PinnedMemory};
 use crate::error::DriverError;
@@ -101,12 +99,8 @@ impl GpuOutput {
         let of_launch = |launch: u64| u32::try_from(launch >> layout::LAUNCH_COUNT_BITS).unwrap_or(u32::MAX);
         while let Some(record) = buffer.next() {
             let kernel = find(of_launch(record.launch));
-            let text = kernel.as_ref().and_then(|kernel| {
-                let site = kernel.print_site(record.site)?;
-                let mut reader = Reader { words: &record.values };
-                let values = site.types.iter().map(|code| reader.value(TypeCode(*code))).collect::<Option<Vec<_>>>()?;
-                format(&site.format, &values)
-            });
+            let site = kernel.as_ref().and_then(|kernel| kernel.print_site(record.site));
+            let text = site.and_then(|site| super::text(site, &record.values));
             let text = text.unwrap_or_else(|| format!("(a line that could not be read, of site {})\n", record.site));
             let kernel = kernel.as_ref().map_or("<unknown>", |kernel| kernel.path());
             let (block, thread) = (record.block, record.thread);

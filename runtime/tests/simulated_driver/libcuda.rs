@@ -222,14 +222,14 @@ impl State {
                     record.add(2).cast::<u64>().write_volatile(launch);
                     record.add(4).cast::<[u32; 6]>().write_unaligned([grid as u32 - 1, 0, 0, 5, 0, 0]);
                     record.add(10).cast::<u64>().write_volatile(location.as_ptr() as u64);
-                    record.add(12).cast::<[u64; 4]>().write_volatile([3, len, 0, 0]);
-                    record.add(20).write_volatile(1);
+                    record.add(12).cast::<[u64; 2]>().write_volatile([3, len]);
+                    record.add(28).write_volatile(1);
                 }
             }
             "print" => {
                 // SAFETY: the record and the buffer are this driver's own page-locked memory, laid out as the contract says.
                 unsafe {
-                    let output = *(record as *const u64).add(12) as *mut u64;
+                    let output = *(record as *const u64).add(16) as *mut u64;
                     for at in 0..len {
                         let (reserved, capacity) = (*output, *output.add(1));
                         if reserved + 6 > capacity {
