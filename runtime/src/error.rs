@@ -678,7 +678,7 @@ pub enum LaunchError {
         /// The kernel.
         kernel: String,
         /// The launch's shape.
-        config: LaunchConfig,
+        config: Box<LaunchConfig>,
         /// The driver's answer.
         source: DriverError,
     },

@@ -135,7 +135,7 @@ impl<'a> Launch<'a> {
 
     #[cold]
     fn refused(&self, source: DriverError) -> LaunchError {
-        LaunchError::Driver { kernel: self.kernel.path().to_owned(), config: self.config, source }
+        LaunchError::Driver { kernel: self.kernel.path().to_owned(), config: Box::new(self.config), source }
     }
 
     fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {

@@ -281,7 +281,7 @@ fn check_cooperative(
             };
             resident.map_err(|source| LaunchError::Driver {
                 kernel: kernel.path().to_owned(),
-                config: *config,
+                config: Box::new(*config),
                 source,
             })?
         }
