@@ -253,7 +253,7 @@ fn load_code(
     let entry = CString::new(record.entry.as_str()).map_err(|_| corrupt(path, "its entry's name holds a zero byte"))?;
     prepare_limits(parts, path, record);
     let rejected = |source, log: String| {
-        let log = with_inline_sites(log, image);
+        let log = with_inline_sites(&log, image);
         ModuleError::Rejected { kernel: path.to_owned(), architecture: image.architecture, log, source }
     };
     let module = GpuModule::load(&parts.gpu, &text).map_err(|failure| {
@@ -420,7 +420,7 @@ impl KernelTable {
 }
 
 /// The driver's words, with the place of the `ptx!` under each line that speaks of one.
-fn with_inline_sites(log: String, image: &Image) -> String {
+fn with_inline_sites(log: &str, image: &Image) -> String {
     let line_of = |text: &str| text.split_once("line ")?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
     let mut lines = Vec::new();
     for text in log.lines() {
@@ -438,6 +438,18 @@ mod tests {
     use warpsmith_device::abi::{KernelOptions, KernelParam, Value};
 
     use super::*;
+
+    #[test]
+    fn the_drivers_words_name_the_macro_that_they_are_about() {
+        let ptx = "add.u32 %r1, %r2, %r3;\n\t// begin inline asm\n\t// ptx! at src/main.rs:7:9\n\tadd.u32 %r1, %rd2;\n";
+        let image = Image { ptx: ptx.to_owned(), ..Image::default() };
+        let log = "ptxas application ptx input, line 4; error   : Arguments mismatch for instruction 'add'\n\
+                   ptxas application ptx input, line 1; error   : of ours\nptxas fatal   : Ptx assembly aborted";
+        let lines: Vec<String> = with_inline_sites(log, &image).lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines[1], "    in `ptx!` at src/main.rs:7:9");
+        assert_eq!([&*lines[0], &lines[2], &lines[3]].join("\n"), log);
+    }
 
     fn image(architecture: u32, ptx_version: u32) -> Image {
         Image { architecture, ptx_version, along_x: false, ptx: String::new() }
