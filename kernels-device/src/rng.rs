@@ -5,6 +5,8 @@
 //! down to the last bit, also through [`Philox4x32::normal_f32`] and its like, whose arithmetic is made of single IEEE
 //! operations. (A kernel with `fast_math` or `approx` takes liberties with those, and so with its normal numbers.)
 //!
+//! With the feature `rand_core` the generator takes the distributions of `rand` and of others that build on `rand_core`.
+//!
 //! The integers are those of cuRAND's Philox generator for the same seed, subsequence and offset; the floats are not.
 
 use core::ops::{Range, RangeInclusive};
@@ -270,6 +272,31 @@ impl Philox4x32 {
             let other = self.range(0..=i);
             elements.swap(i, other);
         }
+    }
+}
+
+#[cfg(feature = "rand_core")]
+impl rand_core::TryRng for Philox4x32 {
+    type Error = core::convert::Infallible;
+
+    #[inline]
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.next_u32())
+    }
+
+    #[inline]
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.next_u64())
+    }
+
+    /// Four bytes a number, the lowest first.
+    #[inline]
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        for part in bytes.chunks_mut(4) {
+            let number = self.next_u32().to_le_bytes();
+            part.copy_from_slice(&number[..part.len()]);
+        }
+        Ok(())
     }
 }
 

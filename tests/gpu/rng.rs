@@ -1,5 +1,6 @@
 //! Random numbers: on every device those that the host draws, bit for bit.
 
+use rand::RngExt;
 use warpsmith::prelude::*;
 use warpsmith::rng::{Philox4x32, philox4x32_10};
 use warpsmith_tests::{check_on_devices, mix, random};
@@ -178,6 +179,45 @@ fn a_generator_in_a_buffer_goes_on_with_its_stream() {
         }
         stream.to_host(&output)
     });
+}
+
+/// What `rand` makes of a generator's numbers.
+fn draw_through_rand(rng: &mut Philox4x32) -> u64 {
+    let (whole, fraction): (u64, f32) = (rng.random(), rng.random());
+    let die = rng.random_range(1..=6u32);
+    let mut bytes = [0u8; 7];
+    rng.fill(&mut bytes);
+    let happens = rng.random_bool(0.25);
+    let bytes = bytes.iter().fold(u64::from(happens), |all, byte| all << 8 | u64::from(*byte));
+    mix(mix(whole, bytes), u64::from(die) << 32 | u64::from(fraction.to_bits()))
+}
+
+/// One stream a thread, by way of `rand`.
+#[kernel]
+fn through_rand(mut output: GridSliceMut<u64>) {
+    let i = global_idx();
+    if let Some(output) = output.get_mut(&i) {
+        let mut rng = Philox4x32::new(12, i.get() as u64, 0);
+        *output = (0..5).fold(0, |sum, _| mix(sum, draw_through_rand(&mut rng)));
+    }
+}
+
+#[test]
+fn distributions_of_rand_take_the_generator() {
+    let draw = |i| {
+        let mut rng = Philox4x32::new(12, i, 0);
+        (0..5).fold(0, |sum, _| mix(sum, draw_through_rand(&mut rng)))
+    };
+    let expected: Vec<u64> = (0..100).map(draw).collect();
+    check_on_devices(&expected, |stream| {
+        let mut output = stream.zeroed::<u64>(100)?;
+        through_rand::launch(stream, LaunchConfig::for_len(100), &mut output)?;
+        stream.to_host(&output)
+    });
+    // Bytes are the numbers', lowest first.
+    let mut bytes = [0u8; 6];
+    Philox4x32::new(0, 0, 0).fill(&mut bytes);
+    assert_eq!(bytes, [0xd5, 0xe8, 0x27, 0x66, 0x8d, 0xc5]);
 }
 
 /// A range without anything in it.

@@ -29,6 +29,9 @@ macro_rules! atomic_floats {
         }
         const _: () = assert!(align_of::<$name>() == align_of::<$float>() && size_of::<$name>() == size_of::<$float>());
 
+        // SAFETY: zero bits are the float zero.
+        unsafe impl bytemuck::Zeroable for $name {}
+
         impl Default for $name {
             fn default() -> Self {
                 Self::new($zero)
