@@ -72,6 +72,17 @@ pub(super) fn rewrite(context: &Context, module: &Module) -> Vec<String> {
     problems
 }
 
+/// Marks the assembly in a function of libdevice, which is PTX already, as what it is.
+pub(super) fn accept(function: Value) {
+    for call in function.instructions() {
+        if call.opcode() == opcode::CALL && call.called().is_inline_asm() {
+            let (template, constraints, side_effects) = call.called().asm_parts();
+            let accepted = call.called_type().inline_asm(&format!("{REWRITTEN}{template}"), &constraints, side_effects);
+            call.set_operand(call.operand_count() - 1, accepted);
+        }
+    }
+}
+
 fn rewrite_call(context: &Context, module: &Module, call: Value, problems: &mut Vec<String>) {
     let (template, constraints, side_effects) = call.called().asm_parts();
     let ty = call.called_type();
@@ -192,6 +203,7 @@ pub(super) fn instructions(template: &str) -> &str {
 /// The PTX version that instructions need, where it may be above what their architecture gets by itself.
 pub(super) fn ptx_version(template: &str) -> u32 {
     const NEEDED: &[(&str, u32)] = &[
+        ("tanh.approx", 70),
         ("stacksave", 73),
         ("stackrestore", 73),
         ("alloca", 73),

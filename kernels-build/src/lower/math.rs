@@ -1,8 +1,10 @@
 //! Maths: what LLVM's PTX backend cannot compute by itself calls libdevice where it was found, else the `libm` crate.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::Pipeline;
+use super::asm;
 use super::constants::ConstBytes;
 use super::link::read;
 use super::names::TRIPLE;
@@ -198,7 +200,9 @@ pub(super) fn link_libdevice(
     }
     // Its tables are never written, though not all are marked so.
     library.globals().filter(|global| !global.is_declaration()).for_each(|global| global.set_global_constant(true));
+    let names: HashSet<String> = library.functions().filter(|f| !f.is_declaration()).map(Value::name).collect();
     module.link(library).map_err(|reason| pipeline.internal(reason))?;
+    module.functions().filter(|function| names.contains(&function.name())).for_each(asm::accept);
     answer_queries(context, module);
     Ok(())
 }
