@@ -90,11 +90,32 @@ fn code(image: &Image) -> String {
     code
 }
 
+/// Counts branches to labels that stand earlier.
+fn backward_branches(form: &str) -> usize {
+    let mut seen = std::collections::HashSet::new();
+    let mut count = 0;
+    for line in form.lines() {
+        if let Some(label) = line.trim().strip_suffix(':') {
+            seen.insert(label);
+        } else if let Some((_, rest)) = line.split_once("bra") {
+            let label = rest.trim_start_matches(".uni").trim().trim_end_matches(';');
+            count += usize::from(seen.contains(label));
+        }
+    }
+    count
+}
+
 impl Text {
     /// How often `part` occurs in each form.
     #[must_use]
     pub fn counts(&self, part: &str) -> Vec<usize> {
         self.forms.iter().map(|form| form.matches(part).count()).collect()
+    }
+
+    /// How many branches go back to an earlier label, in each form: one for each loop.
+    #[must_use]
+    pub fn loops(&self) -> Vec<usize> {
+        self.forms.iter().map(|form| backward_branches(form)).collect()
     }
 
     /// What stands before the first `part`, in each form that has one.
