@@ -386,11 +386,12 @@ pub fn run_stride<const N: usize>(len: usize) -> impl Iterator<Item = RunIdx<N>>
     })
 }
 
-/// A witness of one thread's own place in two dimensions.
+/// A witness of one thread's own place in two dimensions, or of one that is whole grids away from it.
 ///
 /// `x` and `y` count over the grid. A grid or block with more than one layer along z continues along y, layer after
 /// layer, so that no two threads have the same place.
 pub struct Idx2 {
+    // Invariant: each is congruent to the thread's own modulo the number of threads along it.
     x: usize,
     y: usize,
     stamp: Stamp,
@@ -441,8 +442,89 @@ pub fn global_idx_2d() -> Idx2 {
     Idx2 { x: along(block.x, dim.x, thread.x) as usize, y: y as usize, stamp: Stamp::now() }
 }
 
-/// A witness of one thread's own place in three dimensions.
+/// One dimension of a grid-stride walk.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    first: usize, // Invariant: the thread's own place.
+    step: usize,  // Invariant: the number of threads of the grid along the dimension; below 2^62.
+    len: usize,   // Invariant: at most isize::MAX, so that a step from below it does not wrap.
+}
+
+impl Walk {
+    #[inline]
+    fn new(first: usize, threads: u64, len: usize) -> Self {
+        Self { first, step: threads as usize, len: clamp(len) }
+    }
+
+    /// The place after `at`; back at the first, and true, when there is none.
+    #[inline]
+    fn after(&self, at: usize) -> (usize, bool) {
+        let next = at.wrapping_add(self.step);
+        if next < self.len { (next, false) } else { (self.first, true) }
+    }
+}
+
+/// The thread's share of a plane of `width` by `height`, row by row: its own place in the grid, then every further one that is
+/// as many threads away along x or y.
+///
+/// # Examples
+/// ```
+/// use warpsmith_device::{GridSliceMut, Plane, grid_stride_2d};
+///
+/// /// Inverts a picture of any size, under a grid of any shape.
+/// fn invert(mut picture: GridSliceMut<u8, Plane>) {
+///     let (width, height) = (picture.map().width(), picture.map().height());
+///     for i in grid_stride_2d(width, height) {
+///         if let Some(pixel) = picture.get_mut(&i) {
+///             *pixel = 255 - *pixel;
+///         }
+///     }
+/// }
+/// ```
+#[inline]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn grid_stride_2d(width: usize, height: usize) -> GridStride2d {
+    let (own, dim, grid) = (global_idx_2d(), block_dim(), grid_dim());
+    let layers = u64::from(grid.z).wrapping_mul(u64::from(dim.z));
+    let rows = u64::from(grid.y).wrapping_mul(u64::from(dim.y)).wrapping_mul(layers);
+    let x = Walk::new(own.x, u64::from(grid.x).wrapping_mul(u64::from(dim.x)), width);
+    let y = Walk::new(own.y, rows, height);
+    let is_over = own.x >= x.len || own.y >= y.len;
+    GridStride2d { x, y, at: [own.x, own.y], is_over, stamp: own.stamp }
+}
+
+/// The witnesses of [`grid_stride_2d`].
+#[derive(Clone, Debug)]
+pub struct GridStride2d {
+    x: Walk,
+    y: Walk,
+    at: [usize; 2], // Invariant: congruent to the thread's own place modulo the walks' steps.
+    is_over: bool,
+    stamp: Stamp,
+}
+
+impl Iterator for GridStride2d {
+    type Item = Idx2;
+
+    #[inline]
+    fn next(&mut self) -> Option<Idx2> {
+        if self.is_over {
+            return None;
+        }
+        let [x, y] = self.at;
+        let (next_x, row_ends) = self.x.after(x);
+        self.at[0] = next_x;
+        if row_ends {
+            (self.at[1], self.is_over) = self.y.after(y);
+        }
+        Some(Idx2 { x, y, stamp: self.stamp })
+    }
+}
+
+/// A witness of one thread's own place in three dimensions, or of one that is whole grids away from it.
 pub struct Idx3 {
+    // Invariant: each is congruent to the thread's own modulo the number of threads along it.
     x: usize,
     y: usize,
     z: usize,
@@ -494,5 +576,54 @@ pub fn global_idx_3d() -> Idx3 {
         y: along(block.y, dim.y, thread.y) as usize,
         z: along(block.z, dim.z, thread.z) as usize,
         stamp: Stamp::now(),
+    }
+}
+
+/// The thread's share of a volume of `width` by `height` by `depth`, layer by layer: its own place in the grid, then every
+/// further one that is as many threads away along x, y or z.
+#[inline]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub fn grid_stride_3d(width: usize, height: usize, depth: usize) -> GridStride3d {
+    let (own, dim, grid) = (global_idx_3d(), block_dim(), grid_dim());
+    let walk = |first, blocks: u32, threads: u32, len| {
+        Walk::new(first, u64::from(blocks).wrapping_mul(u64::from(threads)), len)
+    };
+    let (x, y, z) =
+        (walk(own.x, grid.x, dim.x, width), walk(own.y, grid.y, dim.y, height), walk(own.z, grid.z, dim.z, depth));
+    let is_over = own.x >= x.len || own.y >= y.len || own.z >= z.len;
+    GridStride3d { x, y, z, at: [own.x, own.y, own.z], is_over, stamp: own.stamp }
+}
+
+/// The witnesses of [`grid_stride_3d`].
+#[derive(Clone, Debug)]
+pub struct GridStride3d {
+    x: Walk,
+    y: Walk,
+    z: Walk,
+    at: [usize; 3], // Invariant: congruent to the thread's own place modulo the walks' steps.
+    is_over: bool,
+    stamp: Stamp,
+}
+
+impl Iterator for GridStride3d {
+    type Item = Idx3;
+
+    #[inline]
+    fn next(&mut self) -> Option<Idx3> {
+        if self.is_over {
+            return None;
+        }
+        let [x, y, z] = self.at;
+        let (next_x, row_ends) = self.x.after(x);
+        self.at[0] = next_x;
+        if row_ends {
+            let (next_y, layer_ends) = self.y.after(y);
+            self.at[1] = next_y;
+            if layer_ends {
+                (self.at[2], self.is_over) = self.z.after(z);
+            }
+        }
+        Some(Idx3 { x, y, z, stamp: self.stamp })
     }
 }

@@ -59,7 +59,7 @@ pub use grid::{Grid, this_grid};
 pub use groups::{Coalesced, LaneGroup, ThreadBlock, Tile, coalesced_threads, this_thread_block};
 pub use index::{
     Dim3, GlobalIdx, Idx2, Idx3, RunIdx, block_dim, block_idx, global_idx, global_idx_2d, global_idx_3d, grid_dim,
-    grid_stride, run_idx, run_stride, thread_idx,
+    grid_stride, grid_stride_2d, grid_stride_3d, run_idx, run_stride, thread_idx,
 };
 pub use named::NamedBarrier;
 pub use shared::{PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};

@@ -125,8 +125,8 @@ unsafe impl<const N: usize> OwnershipMap for Runs<N> {
     }
 }
 
-/// The thread at column `x` and row `y` owns element `y * stride + x`, where `x < width` and `y < height`. Witness:
-/// [`crate::index::global_idx_2d`].
+/// The thread at column `x` and row `y` owns element `y * stride + x`, where `x < width` and `y < height`, and by grid strides
+/// those that are whole grids away. Witness: [`crate::index::global_idx_2d`], [`crate::index::grid_stride_2d`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Plane {
@@ -189,7 +189,8 @@ unsafe impl KernelValue for Plane {
     };
 }
 
-// SAFETY: different places are different elements, because `x < width <= stride` and nothing wraps around.
+// SAFETY: the witnesses of different threads are different places, in one dimension at least by the remainder modulo the number
+// of threads along it; and different places are different elements, because `x < width <= stride` and nothing wraps around.
 unsafe impl OwnershipMap for Plane {
     type Index = Idx2;
 
@@ -199,8 +200,8 @@ unsafe impl OwnershipMap for Plane {
     }
 }
 
-/// The thread at `x`, `y`, `z` owns element `(z * height + y) * width + x`, inside the shape. Witness:
-/// [`crate::index::global_idx_3d`].
+/// The thread at `x`, `y`, `z` owns element `(z * height + y) * width + x`, inside the shape, and by grid strides those that are
+/// whole grids away. Witness: [`crate::index::global_idx_3d`], [`crate::index::grid_stride_3d`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Volume {
@@ -250,7 +251,8 @@ unsafe impl KernelValue for Volume {
     };
 }
 
-// SAFETY: different places inside the shape are different elements, and nothing wraps around.
+// SAFETY: the witnesses of different threads are different places, as for `Plane`; and different places inside the shape are
+// different elements, and nothing wraps around.
 unsafe impl OwnershipMap for Volume {
     type Index = Idx3;
 

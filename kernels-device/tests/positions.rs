@@ -152,3 +152,39 @@ fn contexts_nest() {
     let message = outside.downcast_ref::<String>().unwrap();
     assert_eq!(message, "`block_dim` was called outside a kernel; only the threads of a launch have it");
 }
+
+#[test]
+fn strides_in_two_and_three_dimensions_visit_every_place_once() {
+    for (grid, block) in
+        [((1, 1, 1), (1, 1, 1)), ((2, 3, 1), (4, 2, 1)), ((1, 2, 2), (3, 1, 2)), ((5, 1, 1), (33, 1, 1))]
+    {
+        let (grid, block) = (Dim3::from(grid), Dim3::from(block));
+        for (width, height, depth) in [(0, 3, 2), (3, 0, 1), (1, 1, 1), (8, 6, 4), (9, 7, 5), (40, 2, 1), (200, 3, 0)] {
+            let mut plane = vec![0; width * height];
+            let mut volume = vec![0; width * height * depth];
+            as_threads(grid, block, all_threads(grid, block), |_, _| {
+                let own = global_idx_2d();
+                let mut last = None;
+                for i in grid_stride_2d(width, height) {
+                    assert_eq!(i.x() % (grid.x * block.x) as usize, own.x());
+                    // Row by row.
+                    assert!(last < Some((i.y(), i.x())));
+                    last = Some((i.y(), i.x()));
+                    plane[i.y() * width + i.x()] += 1;
+                }
+                let mut last = None;
+                for i in grid_stride_3d(width, height, depth) {
+                    assert!(last < Some((i.z(), i.y(), i.x())));
+                    last = Some((i.z(), i.y(), i.x()));
+                    volume[(i.z() * height + i.y()) * width + i.x()] += 1;
+                }
+            });
+            assert!(plane.iter().chain(&volume).all(|count| *count == 1), "{grid} x {block} over {width} x {height}");
+        }
+    }
+    // Lengths that no memory has end too.
+    let (grid, block) = (Dim3::new(i32::MAX as u32, 65_535, 65_535), Dim3::new(1024, 1, 1));
+    as_threads(grid, block, [(0, 5)], |_, _| {
+        assert_eq!(grid_stride_2d(usize::MAX, 1).count(), usize::MAX / 2 / (grid.x as usize * 1024) + 1);
+    });
+}

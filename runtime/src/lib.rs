@@ -68,6 +68,7 @@ pub use warpsmith_device::collective::{
     block_broadcast, block_exclusive_scan, block_inclusive_scan, block_reduce, block_sort,
 };
 pub use warpsmith_device::grid::{Grid, this_grid};
+pub use warpsmith_device::index::{grid_stride_2d, grid_stride_3d};
 pub use warpsmith_device::named::NamedBarrier;
 pub use warpsmith_device::print::Printable;
 pub use warpsmith_device::rng;

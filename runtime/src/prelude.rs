@@ -14,7 +14,9 @@ pub use crate::{
     sync_warp, this_thread_block, thread_idx, threadfence, threadfence_block, threadfence_system, warp_id,
 };
 pub use crate::{AtomicBf16, AtomicBf16x2, AtomicF16, AtomicF16x2, AtomicRef, Bf16x2, F16x2, ScopedAtomic};
-pub use crate::{NamedBarrier, cluster_dim, cluster_idx, cluster_rank, this_cluster, this_grid};
+pub use crate::{
+    NamedBarrier, cluster_dim, cluster_idx, cluster_rank, grid_stride_2d, grid_stride_3d, this_cluster, this_grid,
+};
 pub use crate::{
     PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
     block_broadcast, block_exclusive_scan, block_inclusive_scan, block_leader, block_reduce, block_sort, block_stride,

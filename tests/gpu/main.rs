@@ -3,6 +3,7 @@
 mod atomics;
 mod barriers;
 mod cache;
+mod clusters;
 mod collectives;
 mod constants;
 mod grid;

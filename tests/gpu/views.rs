@@ -222,3 +222,57 @@ fn case_b4_too_large_is_refused_with_numbers() {
         assert_eq!(stream.to_host(&output).expect("the stream goes on"), [1]);
     }
 }
+
+/// Every place of a plane, by strides of the grid.
+#[kernel]
+fn strided_plane(mut output: GridSliceMut<u64, Plane>) {
+    let (width, height) = (output.map().width(), output.map().height());
+    for place in grid_stride_2d(width, height) {
+        if let Some(output) = output.get_mut(&place) {
+            *output += ((place.y() as u64) << 32) + place.x() as u64 + 1;
+        }
+    }
+}
+
+/// Every place of a volume, by strides of the grid.
+#[kernel]
+fn strided_volume(mut output: GridSliceMut<u64, Volume>) {
+    let (width, height, depth) = (output.map().width(), output.map().height(), output.map().depth());
+    for place in grid_stride_3d(width, height, depth) {
+        if let Some(output) = output.get_mut(&place) {
+            *output += ((place.z() as u64) << 40) + ((place.y() as u64) << 20) + place.x() as u64 + 1;
+        }
+    }
+}
+
+#[test]
+fn strides_cover_planes_and_volumes_once() {
+    let shapes: [(Dim3, Dim3); 3] = [
+        (Dim3::new(2, 2, 1), Dim3::new(8, 4, 1)),
+        (Dim3::new(2, 1, 3), Dim3::new(3, 2, 2)),
+        (Dim3::new(1, 1, 1), Dim3::new(32, 1, 1)),
+    ];
+    for (grid, block) in shapes {
+        for (width, height, depth) in [(1usize, 1usize, 1usize), (16, 8, 2), (17, 9, 3), (100, 3, 5), (5, 70, 7)] {
+            let plane: Vec<u64> =
+                (0..width * height).map(|i| (((i / width) as u64) << 32) + (i % width) as u64 + 1).collect();
+            check_on_devices(&plane, |stream| {
+                let mut output = stream.zeroed::<u64>(plane.len())?;
+                strided_plane::launch(stream, LaunchConfig::new(grid, block), output.plane_mut(width, height)?)?;
+                stream.to_host(&output)
+            });
+            let volume: Vec<u64> = (0..width * height * depth)
+                .map(|i| {
+                    let (x, y, z) = (i % width, i / width % height, i / width / height);
+                    ((z as u64) << 40) + ((y as u64) << 20) + x as u64 + 1
+                })
+                .collect();
+            check_on_devices(&volume, |stream| {
+                let mut output = stream.zeroed::<u64>(volume.len())?;
+                let view = output.volume_mut(width, height, depth)?;
+                strided_volume::launch(stream, LaunchConfig::new(grid, block), view)?;
+                stream.to_host(&output)
+            });
+        }
+    }
+}
