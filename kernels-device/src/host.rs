@@ -40,6 +40,12 @@ pub trait Block {
     /// Comes to a named barrier as one of `threads` threads, and waits for the others if it `waits`.
     fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool);
 
+    /// Waits until [`Self::wake_at`] is called for the address; false when no other thread is there to call it.
+    fn wait_at(&self, thread: u32, place: Place, address: usize) -> bool;
+
+    /// Lets the threads of the block go on that wait for the address.
+    fn wake_at(&self, address: usize);
+
     /// Whether the launch is cooperative, so that its threads may wait for the whole grid.
     fn can_sync_grid(&self) -> bool;
 

@@ -5,6 +5,7 @@
 pub(crate) mod cluster;
 pub(crate) mod grid;
 pub(crate) mod math;
+pub(crate) mod mbarrier;
 pub(crate) mod named;
 pub(crate) mod print;
 pub(crate) mod shape;

@@ -30,6 +30,7 @@ pub mod index;
 #[cfg(warpsmith_device)]
 mod intrinsics;
 pub mod math;
+pub mod mbarrier;
 pub mod named;
 pub mod print;
 pub mod rng;

@@ -26,6 +26,12 @@ impl Block for Alone {
     }
     fn named_barrier(&self, _: u32, _: Place, _: u32, _: u32, _: bool) {}
 
+    fn wait_at(&self, _: u32, _: Place, _: usize) -> bool {
+        false
+    }
+
+    fn wake_at(&self, _: usize) {}
+
     fn can_sync_grid(&self) -> bool {
         false
     }

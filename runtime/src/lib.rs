@@ -100,7 +100,7 @@ pub use warpsmith_device::{
     read_non_coherent, read_streaming, read_volatile, trap, write_cache_global, write_streaming, write_volatile,
 };
 pub use warpsmith_device::{cache, constant, timing, vector};
-pub use warpsmith_device::{cluster, grid, named};
+pub use warpsmith_device::{cluster, grid, mbarrier, named};
 pub use warpsmith_macro::{AnyBits, KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.

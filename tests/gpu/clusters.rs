@@ -83,7 +83,7 @@ fn exchange(rounds: u32, mut output: GridSliceMut<u32>) {
 #[test]
 fn blocks_exchange_through_distributed_shared_memory() {
     for device in devices() {
-        for (blocks, cluster, threads) in [(8u32, 4u32, 32u32), (6, 2, 33), (16, 8, 128), (3, 1, 64), (48, 4, 256)] {
+        for (blocks, cluster, threads) in [(8u32, 4u32, 32u32), (6, 2, 33), (16, 8, 128), (3, 1, 64), (24, 4, 256)] {
             for cooperative in [false, true] {
                 if !has_clusters(device) && cluster > 1 {
                     continue;

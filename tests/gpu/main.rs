@@ -9,6 +9,7 @@ mod constants;
 mod grid;
 mod groups;
 mod kernels;
+mod mbarriers;
 mod named;
 mod printing;
 mod rng;

@@ -8,6 +8,7 @@ mod constants;
 mod dump;
 mod grid;
 mod inline;
+mod mbarriers;
 mod memory;
 mod named;
 mod options;

@@ -26,6 +26,24 @@ pub(crate) fn exit() -> ! {
     unsafe { core::arch::asm!("/*ptx: exit; */", options(noreturn)) }
 }
 
+/// Waits until `is_over`. Ends the thread when one of the launch has panicked, which it may wait for.
+#[inline(always)]
+pub(crate) fn wait_until(is_over: impl Fn() -> bool) {
+    /// Questions before a look at the panic flag: some ten microseconds of waiting.
+    const LOOKS: u32 = 256;
+    let mut looks = 0_u32;
+    while !is_over() {
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(LOOKS) && launch_has_panicked() {
+            exit();
+        }
+        if looks > 32 {
+            // SAFETY: only time passes.
+            unsafe { ptx!("nanosleep.u32 32;") };
+        }
+    }
+}
+
 /// Waits until every block has come here as often as this one. Looks at the panic flag while it does.
 #[inline(always)]
 pub(crate) fn sync_grid(blocks: u64) {

@@ -75,6 +75,10 @@ enum Wait {
         place: Place,
         id: u32,
     },
+    Address {
+        place: Place,
+        address: usize,
+    },
     Team(Team, Place),
 }
 
@@ -102,7 +106,7 @@ impl Wait {
         match self {
             Self::Nothing => None,
             Self::Barrier(place) | Self::Lanes { place, .. } | Self::Activemask(place) => Some(place),
-            Self::Named { place, .. } | Self::Team(_, place) => Some(place),
+            Self::Named { place, .. } | Self::Address { place, .. } | Self::Team(_, place) => Some(place),
         }
     }
 }
@@ -335,6 +339,7 @@ impl Meeting {
                     "thread {position} waits at named barrier {id} at {place}, to which {come} of {expected} threads have come"
                 )
             }
+            Wait::Address { place, .. } => format!("thread {position} waits at the mbarrier at {place}"),
             Wait::Team(team, place) => format!("thread {position} waits at the {} at {place}", team.barrier()),
         }
     }
@@ -565,6 +570,27 @@ impl host::Block for Meeting {
             return;
         }
         self.wait(thread, |meeting, state| meeting.come_to_named(state, thread, place, id, threads, waits));
+    }
+
+    fn wait_at(&self, thread: u32, place: Place, address: usize) -> bool {
+        // A thread that panicked has left the block.
+        if std::thread::panicking() {
+            return true;
+        }
+        if !self.cooperative {
+            return false;
+        }
+        self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Address { place, address });
+        true
+    }
+
+    fn wake_at(&self, address: usize) {
+        let mut state = self.state.borrow_mut();
+        for thread in 0..state.threads.len() {
+            if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
+                wake(&mut state, thread, 0);
+            }
+        }
     }
 
     fn can_sync_grid(&self) -> bool {

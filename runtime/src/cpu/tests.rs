@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use warpsmith_device::abi::{KernelParam, Scope};
+use warpsmith_device::mbarrier::Mbarrier;
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::*;
 
@@ -1521,4 +1522,73 @@ fn addresses_that_cannot_be_mapped_are_told() {
         launch(2, 1).cluster(2).run(|| _ = this_cluster().map_shared_rank(&raw mut *Box::new(1), 1)).unwrap_err();
     assert!(error.message.ends_with("is not an address of the block's shared memory"), "{error:?}");
     assert!(error.file.ends_with("tests.rs"));
+}
+
+/// The block's mbarrier of `count` arrivals, ready for all threads.
+fn mbarrier<'a>(count: u32) -> &'a Mbarrier {
+    let barrier = shared!(Mbarrier);
+    if thread_idx() == Dim3::new(0, 0, 0) {
+        // SAFETY: one thread does, before the others come past the barrier.
+        unsafe { Mbarrier::init(barrier, count) };
+    }
+    sync_threads();
+    // SAFETY: initialised above, and there as long as the block.
+    unsafe { &*barrier }
+}
+
+#[test]
+fn mbarriers_part_writes_from_reads() {
+    for size in BLOCK_SIZES {
+        let values = collect(&launch(3, size), || {
+            let (barrier, slots) = (mbarrier(size), shared!([[u32; 1024]; 2]).cast::<u32>());
+            let t = thread_idx().x as usize;
+            let mut value = t as u32;
+            for round in 0..6 {
+                let half = round % 2 * 1024;
+                // SAFETY: each thread writes its own slot; what it overwrites was read before the phase in between.
+                unsafe { slots.add(half + t).write(value) };
+                let phase = barrier.arrive();
+                assert!(size > 1 || barrier.test_wait(phase));
+                barrier.wait(phase);
+                assert!(barrier.test_wait(phase));
+                // SAFETY: written before its thread arrived.
+                value = unsafe { slots.add(half + (t + 1) % size as usize).read() } + 1;
+            }
+            value
+        });
+        for (i, value) in (0..).zip(values) {
+            assert_eq!(value, (i % size + 6) % size + 6, "thread {i} in blocks of {size}");
+        }
+    }
+}
+
+#[test]
+fn waits_in_vain_at_an_mbarrier_are_reported() {
+    let error = launch(1, 40).run(|| mbarrier(41).wait(mbarrier(41).arrive())).unwrap_err();
+    assert!(
+        error.message.starts_with(
+            "threads of the block wait for each other in vain: thread (0, 0, 0) waits at the mbarrier at "
+        ),
+        "{error:?}"
+    );
+    let error = launch(1, 1).run(|| mbarrier(2).wait(mbarrier(2).arrive())).unwrap_err();
+    assert!(error.message.starts_with("a thread that is alone in its block waits at an mbarrier"), "{error:?}");
+    for count in [0, 1 << 20] {
+        let error = launch(1, 2).run(|| _ = mbarrier(count)).unwrap_err();
+        assert_eq!(error.message, format!("an mbarrier of {count} arrivals; it counts 1 to 1048575"));
+    }
+}
+
+#[test]
+fn case_e5_a_panic_before_an_mbarrier_ends_what_waits() {
+    let passed = AtomicU32::new(0);
+    let error = launch(1, 64)
+        .run(|| {
+            let barrier = mbarrier(64);
+            assert!(thread_idx().x != 3, "gone");
+            barrier.wait(barrier.arrive());
+            passed.fetch_add(1, Relaxed);
+        })
+        .unwrap_err();
+    assert_eq!((error.message.as_str(), error.thread.x, passed.into_inner()), ("gone", 3, 0));
 }
