@@ -46,7 +46,7 @@ fn a_counter_in_a_static() {
     let project = project("counter");
     let items = "use std::sync::atomic::*;\nstatic COUNTER: AtomicU32 = AtomicU32::new(0);";
     let message = refused(&project, items, "super::COUNTER.fetch_add(x, super::Ordering::Relaxed)");
-    assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time", "use a buffer"]);
+    assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time", "use a buffer", "`constant!`"]);
     let message = refused(&project, "static mut COUNTER: u32 = 0;", "unsafe { super::COUNTER += x; x }");
     assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time"]);
 }
@@ -104,6 +104,20 @@ fn more_shared_memory_than_a_gpu_takes() {
         "{ let p = warpsmith_device::shared!([u32; 13000]).cast::<u32>(); unsafe { *p = x; *p.add(12999) = x; *p } }";
     let message = refused(&project, "", body);
     assert_names(&message, &["much_shared::offender", "52000 bytes of shared memory", "49152", "dynamic_shared"]);
+}
+
+#[test]
+fn more_constants_than_a_gpu_takes() {
+    let project = project("large-constants");
+    let items = "warpsmith_device::constant! {\n\
+                 static A: [u32; 10_000] = [1; 10_000];\n\
+                 static B: [u8; 30_001] = [2; 30_001];\n\
+                 }";
+    // Each has room alone.
+    let message = refused(&project, items, "super::A.at(x as usize) + u32::from(super::B.at(x as usize))");
+    assert_names(&message, &["large_constants::offender", "70001 bytes of constants", "65536", "buffer"]);
+    let message = refused(&project, "warpsmith_device::constant!(static A: [u32; 20_000] = [1; 20_000];);", "x");
+    assert_names(&message, &["constants are limited to 65536 bytes"]);
 }
 
 #[test]
