@@ -1,11 +1,12 @@
-//! What the 32 threads of a warp do together: shuffles, votes, matches.
+//! What the 32 threads of a warp do together: shuffles, votes, matches, reductions, scans.
 //!
 //! Each takes the mask of lanes that meet, [`FULL_MASK`] where the whole warp comes by. The calling lane must be in it,
 //! every lane of it that has not ended must come, with the same mask, and they must do the same operation. Lanes that
 //! ended, or that a last, partly full warp never had, are not waited for.
 //!
-//! The CPU executor panics when a lane is not in its own mask, and reports lanes that wait for each other in vain.
-//! Compute capability 7.0 for the matches; all else everywhere.
+//! The CPU executor panics when a lane is not in its own mask or reads a lane that takes no part, and reports lanes that
+//! wait for each other in vain. Compute capability 7.0 for the matches; all else everywhere. The tiles of
+//! [`groups`](crate::groups) do the same without masks.
 
 pub use collective::{
     WarpInteger, WarpNumber, exclusive_scan, exclusive_scan_add, inclusive_scan, inclusive_scan_add, reduce,

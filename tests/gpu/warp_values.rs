@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use warpsmith::prelude::*;
 use warpsmith::warp::{shfl_down_within, shfl_idx_within, shfl_up_within, shfl_xor_within};
-use warpsmith_tests::{check_on_devices, ptx, random};
+use warpsmith_tests::{check_on_devices, cpu, devices, gpu, ptx, random};
 
 /// A struct of 13 bytes and a bit that moves field by field.
 #[derive(Clone, Copy, Debug, PartialEq, KernelValue, WarpValue)]
@@ -205,4 +205,61 @@ fn case_g1_matches_compare_all_bits() {
             stream.to_host(&output)
         });
     }
+}
+
+/// Reads from a lane that has ended, and from one that the mask leaves out.
+#[kernel]
+fn from_nowhere<T: WarpValue + KernelValue>(ended: u32, mask: u32, input: &[T], mut output: GridSliceMut<T>) {
+    let i = global_idx();
+    if mask & !ended & lanemask_eq() == 0 {
+        return;
+    }
+    let value = shfl_idx_within(mask, input[i.get()], 9, WARP_SIZE);
+    if let Some(output) = output.get_mut(&i) {
+        *output = value;
+    }
+}
+
+/// The CPU executor names the rule; a GPU gives some value of the type or reports that what came is none.
+fn check_from_nowhere<T>(value: T, none: Option<&str>)
+where
+    T: WarpValue + KernelValue + PartialEq + std::fmt::Debug,
+{
+    for (ended, mask, rule) in [
+        (1 << 9, FULL_MASK, "lane 9 has ended and sends nothing"),
+        (0, 0xffff_fc00, "the mask 0xfffffc00 leaves lane 9 out"),
+    ] {
+        for device in devices() {
+            let stream = device.stream().expect("a device gives streams");
+            let work = |ended: u32, mask: u32| {
+                let mut output = stream.to_device(&[value; 32])?;
+                let input = stream.to_device(&[value; 32])?;
+                from_nowhere::launch::<T>(&stream, LaunchConfig::new(1, 32), ended, mask, &input, &mut output)?;
+                stream.to_host(&output)
+            };
+            match work(ended, mask) {
+                Err(error) if std::ptr::eq(device, cpu()) => {
+                    assert!(error.to_string().contains(rule), "on {device}: {error}");
+                }
+                Err(error) => {
+                    let none = none.unwrap_or_else(|| panic!("on {device}, any bits are a value, but: {error}"));
+                    assert!(error.to_string().contains(none), "on {device}: {error}");
+                }
+                Ok(values) => {
+                    assert!(gpu().is_some_and(|gpu| std::ptr::eq(device, gpu)), "{device} did not report: {rule}");
+                    println!("on {device}: {:?}", values[31]);
+                }
+            }
+            assert_eq!(work(0, FULL_MASK).expect("all lanes are there"), [value; 32], "on {device}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_takes_no_part_is_reported_or_gives_a_valid_value() {
+    check_from_nowhere(7_u32, None);
+    check_from_nowhere([1.5_f64, -2.5], None);
+    check_from_nowhere(true, None);
+    check_from_nowhere('x', Some("which is no char"));
+    check_from_nowhere(Side::Neither, Some("came from another lane"));
 }
