@@ -42,11 +42,24 @@ pub(crate) fn mark(tokens: TokenStream, problems: &mut Vec<Error>) -> TokenStrea
     out
 }
 
-/// A group with its loops marked.
+/// A group with its loops marked. One without hints stays itself: a new group has one place, where the old had two for its
+/// delimiters, and rustc points at those.
 fn regrouped(group: &Group, problems: &mut Vec<Error>) -> Group {
+    if !has_hint(group.stream()) {
+        return group.clone();
+    }
     let mut new = Group::new(group.delimiter(), mark(group.stream(), problems));
     new.set_span(group.span());
     new
+}
+
+fn has_hint(tokens: TokenStream) -> bool {
+    let trees: Vec<TokenTree> = tokens.into_iter().collect();
+    (0..trees.len()).any(|at| match &trees[at] {
+        TokenTree::Punct(_) => attributes(&trees[at..]).iter().any(Result::is_ok),
+        TokenTree::Group(group) => has_hint(group.stream()),
+        _ => false,
+    })
 }
 
 /// What an attribute asks of the loop below it.
