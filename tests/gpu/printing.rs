@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use half::{bf16, f16};
 use warpsmith::prelude::*;
-use warpsmith_tests::{devices, gpu, random};
+use warpsmith_tests::{DOUBLED_AT, devices, gpu, print_doubled, print_generic, random};
 
 /// A line as a sink sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -224,6 +224,44 @@ fn all_kinds_of_arguments_print_as_the_host() {
         })
         .collect();
     check(&expected, |stream, config| all_kinds_of_arguments::launch(stream, config, &stream.to_device(&values)?));
+}
+
+/// Two lines written by one place in the source, as a macro makes them.
+macro_rules! twice {
+    ($value:expr) => {
+        gpu_println!("first {}", $value);
+        gpu_println!("second {:?}", $value);
+    };
+}
+
+/// Calls functions of another crate that print, and prints through a macro.
+#[kernel]
+fn from_elsewhere(values: &[u32]) {
+    let i = global_idx().get();
+    if i < values.len() {
+        print_generic(values[i]);
+        print_generic([print_doubled(values[i]) as f32; 2]);
+        twice!(values[i] as i8);
+    }
+}
+
+#[test]
+fn other_crates_and_macros_print() {
+    let values = [3u32, 300];
+    let expected: Vec<String> = values
+        .iter()
+        .map(|x| {
+            format!(
+                "another crate's u32: {x}\n{DOUBLED_AT} x.wrapping_mul(2) = {}\nanother crate's [f32; 2]: {:?}\nfirst {}\n\
+                 second {}",
+                2 * x,
+                [2.0 * *x as f32; 2],
+                *x as i8,
+                *x as i8
+            )
+        })
+        .collect();
+    check(&expected, |stream, config| from_elsewhere::launch(stream, config, &stream.to_device(&values)?));
 }
 
 /// Prints where things are.

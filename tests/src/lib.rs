@@ -5,6 +5,7 @@ mod inputs;
 
 mod equality;
 mod fault;
+mod printing;
 mod together;
 
 pub mod ptx;
@@ -13,4 +14,5 @@ pub use devices::{cpu, devices, gpu};
 pub use equality::check;
 pub use fault::{Fault, check_fault, check_overflow};
 pub use inputs::{inputs, mix, random, zero};
+pub use printing::{DOUBLED_AT, print_doubled, print_generic};
 pub use together::check_on_devices;

@@ -67,6 +67,15 @@ fn map<T: KernelValue, F: Function<T>>(function: F, input: &[T], mut output: Gri
     }
 }
 
+/// Prints values where they lie; what is printed comes out when the stream is synchronised.
+#[kernel]
+fn show<T: KernelValue + Printable>(values: &[T]) {
+    let i = global_idx().get();
+    if let Some(value) = values.get(i) {
+        gpu_println!("{} {i} is {value:?} on the device", core::any::type_name::<T>());
+    }
+}
+
 /// Maps on the device and on the host, and compares.
 fn run<T, F>(stream: &Stream, what: &str, function: F, input: &[T]) -> Outcome
 where
@@ -101,5 +110,8 @@ fn main() -> Outcome {
     let up = Line { scale: 1, offset: 1 };
     let both = Then { first: Then { first: up, second: Line { scale: 2, offset: 0 } }, second: up };
     run(&stream, "i32, three functions in a row", both, &integers)?;
+    show::launch(&stream, LaunchConfig::new(1, 1), &stream.to_device(&singles)?)?;
+    show::launch(&stream, LaunchConfig::new(1, 2), &stream.to_device(&integers)?)?;
+    stream.synchronize()?;
     Ok(())
 }
