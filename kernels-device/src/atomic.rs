@@ -198,8 +198,13 @@ impl<'a, A: AtomicElement<Plain: AtomicValue>, S: ThreadScope> AtomicRef<'a, A, 
 
     /// Adds. PTX: `atom.add`; `bf16` and its pair from compute capability 9.0 on, below a loop around `atom.cas`.
     ///
-    /// Integers wrap around. Floats round to nearest and keep subnormal numbers; the order in which threads add is open, and
-    /// so is the rounding of a sum of many. Of a pair, each half is added atomically on its own.
+    /// Integers wrap around. Floats round to nearest; the order in which threads add is open, and so is the rounding of a
+    /// sum of many. Of a pair, each half is added atomically on its own. A GPU takes subnormal `f32` numbers in global memory,
+    /// terms and sum, for zeros of their sign; it keeps those in shared memory and of every other type, as the CPU executor
+    /// keeps all.
+    ///
+    /// # Source
+    /// PTX ISA, "atom".
     #[doc(alias = "atomicAdd")]
     #[inline(always)]
     pub fn fetch_add(self, value: A::Plain, order: Ordering) -> A::Plain {
