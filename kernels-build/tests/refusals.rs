@@ -46,7 +46,10 @@ fn a_counter_in_a_static() {
     let project = project("counter");
     let items = "use std::sync::atomic::*;\nstatic COUNTER: AtomicU32 = AtomicU32::new(0);";
     let message = refused(&project, items, "super::COUNTER.fetch_add(x, super::Ordering::Relaxed)");
-    assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time", "use a buffer", "`constant!`"]);
+    assert_names(
+        &message,
+        &["counter::offender", "counter::COUNTER", "can change at run time", "use a buffer", "`constant!`"],
+    );
     let message = refused(&project, "static mut COUNTER: u32 = 0;", "unsafe { super::COUNTER += x; x }");
     assert_names(&message, &["counter::offender", "counter::COUNTER", "can change at run time"]);
 }

@@ -516,3 +516,42 @@ fn atomics_on_the_stack_are_plain_values() {
         stream.to_host(&output)
     });
 }
+
+/// Atomics of which only the run tells whether they are the thread's own or everyone's.
+#[kernel]
+fn here_or_there(places: &[u32], counts: &[AtomicU64], mut output: GridSliceMut<u64>) {
+    let i = global_idx();
+    let (Some(output), Some(place)) = (output.get_mut(&i), places.get(i.get()).copied()) else { return };
+    let own = [const { AtomicU64::new(5) }; 4];
+    let mut all: [&AtomicU64; 8] = [&own[0]; 8];
+    for (n, slot) in all.iter_mut().enumerate() {
+        *slot = if (place >> n) & 1 == 0 { &own[n % 4] } else { &counts[n % 4] };
+    }
+    let chosen = all[place as usize % 8];
+    chosen.fetch_add(7, Ordering::Relaxed);
+    let mut before = chosen.load(Ordering::Acquire);
+    while let Err(found) = chosen.compare_exchange(before, before + 4, Ordering::AcqRel, Ordering::Relaxed) {
+        before = found;
+    }
+    chosen.device().fetch_max(1, Ordering::Relaxed);
+    *output = own.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+}
+
+#[test]
+fn atomics_work_wherever_a_reference_points() {
+    let places: Vec<u32> = (0..500).map(|i| random(47, i) as u32 % 256).collect();
+    let is_there = |place: u32| (place >> (place % 8)) & 1 == 1;
+    let own = places.iter().map(|place| if is_there(*place) { 20 } else { 31 });
+    let mut there = [0u64; 4];
+    places.iter().filter(|place| is_there(**place)).for_each(|place| there[(place % 4) as usize] += 11);
+    let expected: Vec<u64> = own.chain(there).collect();
+    check_on_devices(&expected, |stream| {
+        let mut counts = stream.zeroed::<u64>(4)?;
+        let mut output = stream.zeroed::<u64>(places.len())?;
+        let config = LaunchConfig::for_len(places.len());
+        here_or_there::launch(stream, config, &stream.to_device(&places)?, &mut counts, &mut output)?;
+        let mut all = stream.to_host(&output)?;
+        all.extend(stream.to_host(&counts)?);
+        Ok(all)
+    });
+}

@@ -210,3 +210,20 @@ fn fences_name_order_and_scope() {
         .check("fence.acq_rel.sys;")
         .check_count("st.relaxed.sys.global.b32", 5);
 }
+
+/// An atomic that may be the thread's own.
+#[kernel]
+fn here_or_there(place: u32, count: &AtomicU32, seen: &AtomicU32) {
+    let own = [const { AtomicU32::new(1) }; 2];
+    let all = [&own[0], &own[1], count];
+    let chosen = all[place as usize % 3];
+    chosen.fetch_add(7, Ordering::Relaxed);
+    seen.store(own[0].load(Ordering::Relaxed) + own[1].load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+#[test]
+fn atomics_of_which_nothing_is_known_look_out_for_the_stack() {
+    ptx::of(module_path!(), "here_or_there").check("isspacep.local").check("red.relaxed.sys.add.u32");
+    // Where all is known there is nothing to look out for.
+    ptx::of(module_path!(), "integers").check_not("isspacep");
+}

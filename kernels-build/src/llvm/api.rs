@@ -227,6 +227,7 @@ api! {
     LLVMBuildBinOp(Raw, c_int, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildICmp(Raw, c_int, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildFCmp(Raw, c_int, Raw, Raw, *const c_char) -> Raw;
+    LLVMBuildCondBr(Raw, Raw, Raw, Raw) -> Raw;
     LLVMBuildSelect(Raw, Raw, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildCast(Raw, c_int, Raw, Raw, *const c_char) -> Raw;
     LLVMBuildFreeze(Raw, Raw, *const c_char) -> Raw;

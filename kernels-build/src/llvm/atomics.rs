@@ -7,6 +7,7 @@ use super::{Builder, Context, Value, opcode};
 
 /// Orderings of LLVM's C API.
 pub(crate) mod ordering {
+    pub(crate) const NOT_ATOMIC: i32 = 0;
     pub(crate) const RELAXED: i32 = 2;
     pub(crate) const ACQUIRE: i32 = 4;
     pub(crate) const RELEASE: i32 = 5;

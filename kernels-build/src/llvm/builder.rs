@@ -62,6 +62,11 @@ impl Builder {
         unsafe { (api().LLVMBuildUnreachable)(self.0) };
     }
 
+    pub(crate) fn branch_if(&self, condition: Value, yes: Block, no: Block) {
+        // SAFETY: the builder stands at the end of a block, and both are blocks of its function.
+        unsafe { (api().LLVMBuildCondBr)(self.0, condition.0, yes.0, no.0) };
+    }
+
     pub(crate) fn branch(&self, to: Block) -> Value {
         // SAFETY: the builder stands at the end of a block of the same function.
         Value(unsafe { (api().LLVMBuildBr)(self.0, to.0) })

@@ -4,9 +4,12 @@
 use warpsmith_device::atomic::code;
 
 use super::names::ATOMIC;
-use crate::llvm::{Context, Machine, Module, Type, Value, kind, opcode, operation, ordering};
+use crate::llvm::{
+    Builder, Context, FUNCTION, Machine, Module, Type, Value, kind, linkage, opcode, operation, ordering,
+};
 
 /// PTX's address spaces.
+const GENERIC: u32 = 0;
 const GLOBAL: u32 = 1;
 const SHARED: u32 = 3;
 
@@ -59,12 +62,8 @@ fn replace_call(context: &Context, call: Value, kind: &str, word: Type) {
             return;
         }
         "cas" => {
-            let failure = match order {
-                ordering::RELEASE => ordering::RELAXED,
-                ordering::ACQUIRE_RELEASE => ordering::ACQUIRE,
-                order => order,
-            };
-            let pair = builder.compare_exchange(pointer, [arguments[1], arguments[2]], [order, failure], scope);
+            let orders = [order, load_part(order)];
+            let pair = builder.compare_exchange(pointer, [arguments[1], arguments[2]], orders, scope);
             builder.extract_value(pair, 0)
         }
         _ => {
@@ -111,8 +110,7 @@ pub(super) fn write(
     machine: &Machine,
     architecture: u32,
 ) -> Result<(), String> {
-    let is_ours = |instruction: &Value| matches!(instruction.opcode(), opcode::ATOMICRMW | opcode::CMPXCHG);
-    if !module.functions().flat_map(Value::instructions).any(|instruction| is_ours(&instruction)) {
+    if !module.functions().flat_map(Value::instructions).any(is_atomic) {
         return Ok(());
     }
     // The code generator, too, takes the arguments for global addresses, but only when the PTX text stands already.
@@ -121,17 +119,28 @@ pub(super) fn write(
         say_global(context, entry, parameters[*position]);
     }
     module.run("function(infer-address-spaces)", Some(machine))?;
+    if guard_stack(context, module) {
+        module.run("always-inline,globaldce", None)?;
+    }
     for function in module.functions() {
-        let instructions: Vec<Value> = function.instructions().filter(is_ours).collect();
+        let instructions: Vec<Value> = function.instructions().collect();
         for instruction in instructions {
-            if instruction.opcode() == opcode::CMPXCHG {
-                compare_exchange(context, instruction);
-            } else {
-                read_modify_write(context, instruction, architecture);
+            match instruction.opcode() {
+                opcode::CMPXCHG => compare_exchange(context, instruction),
+                opcode::ATOMICRMW => read_modify_write(context, instruction, architecture),
+                _ => {}
             }
         }
     }
     Ok(())
+}
+
+fn is_atomic(instruction: Value) -> bool {
+    match instruction.opcode() {
+        opcode::ATOMICRMW | opcode::CMPXCHG => true,
+        opcode::LOAD | opcode::STORE => instruction.ordering() != ordering::NOT_ATOMIC,
+        _ => false,
+    }
 }
 
 /// Has an argument pass through the global address space, so that LLVM can infer it for the uses.
@@ -143,13 +152,77 @@ fn say_global(context: &Context, entry: Value, argument: Value) {
     let builder = context.builder();
     builder.before(entry.blocks()[0].first());
     let global = builder.cast(opcode::ADDRSPACECAST, argument, context.ptr(GLOBAL));
-    let generic = builder.cast(opcode::ADDRSPACECAST, global, context.ptr(0));
+    let generic = builder.cast(opcode::ADDRSPACECAST, global, context.ptr(GENERIC));
     for user in users {
         for index in 0..user.operand_count() {
             if user.operand(index) == argument {
                 user.set_operand(index, generic);
             }
         }
+    }
+}
+
+/// Lets atomics at addresses of which nothing is known work on the thread's own stack too, where PTX has none. Returns whether
+/// there was one.
+fn guard_stack(context: &Context, module: &Module) -> bool {
+    let instructions = || module.functions().flat_map(Value::instructions);
+    if !instructions().any(Value::is_alloca) {
+        return false;
+    }
+    let place = |instruction: Value| u32::from(instruction.opcode() == opcode::STORE);
+    let in_doubt: Vec<Value> =
+        instructions().filter(|i| is_atomic(*i) && i.operand(place(*i)).ty().address_space() == GENERIC).collect();
+    let is_local = module.declare("llvm.nvvm.isspacep.local", context.int(1).function(&[context.ptr(GENERIC)]));
+    for (number, instruction) in in_doubt.iter().copied().enumerate() {
+        let operands = instruction.operands();
+        let types: Vec<Type> = operands.iter().map(|operand| operand.ty()).collect();
+        let either = module.add_function(&format!("ws_atomic_{number}"), instruction.ty().function(&types));
+        either.set_linkage(linkage::INTERNAL);
+        either.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+        let parameters = either.parameters();
+        let [start, on_stack, elsewhere] = ["", "stack", "elsewhere"].map(|name| either.append_block(context, name));
+        let builder = context.builder();
+        builder.at_end(start);
+        let pointer = parameters[place(instruction) as usize];
+        builder.branch_if(builder.call_function(is_local, &[pointer]), on_stack, elsewhere);
+        builder.at_end(on_stack);
+        match plainly(&builder, instruction, &parameters) {
+            Some(_) if instruction.opcode() == opcode::STORE => builder.ret(None),
+            Some(result) => builder.ret(Some(result)),
+            None => drop(builder.branch(elsewhere)),
+        }
+        builder.at_end(elsewhere);
+        let (order, scope) = (instruction.ordering(), instruction.sync_scope());
+        let result = match instruction.opcode() {
+            opcode::LOAD => builder.load(instruction.ty(), pointer),
+            opcode::STORE => builder.store(parameters[0], pointer),
+            opcode::CMPXCHG => {
+                let orders = [order, load_part(order)];
+                builder.compare_exchange(pointer, [parameters[1], parameters[2]], orders, scope)
+            }
+            _ => builder.atomic_rmw(instruction.atomic_operation(), pointer, parameters[1], order, scope),
+        };
+        if matches!(instruction.opcode(), opcode::LOAD | opcode::STORE) {
+            result.make_atomic(order, scope);
+        }
+        builder.ret((instruction.opcode() != opcode::STORE).then_some(result));
+        builder.before(instruction);
+        let call = builder.call_function(either, &operands);
+        if instruction.opcode() == opcode::STORE {
+            instruction.erase();
+        } else {
+            instruction.replace_with(call);
+        }
+    }
+    !in_doubt.is_empty()
+}
+
+/// What an order says of the load in an exchange.
+fn load_part(order: i32) -> i32 {
+    match order {
+        ordering::RELEASE => ordering::RELAXED,
+        ordering::ACQUIRE_RELEASE => ordering::ACQUIRE,
+        order => order,
     }
 }
 
@@ -317,7 +390,63 @@ fn compare_exchange(context: &Context, instruction: Value) {
     let text = format!("/*ws*/{fence}atom{order}{scope}{space}.cas.b16 $0, [$1], $2, $3;");
     let asm = call_type.inline_asm(&text, "=h,l,h,h,~{memory}", true);
     let before = builder.call(call_type, asm, &[pointer, expected, new]);
-    let same = builder.icmp(32, before, expected);
+    let same = builder.icmp(EQUAL, before, expected);
     let pair = builder.insert_value(instruction.ty().poison(), before, 0);
     instruction.replace_with(builder.insert_value(pair, same, 1));
+}
+
+/// Comparisons of integers in LLVM's C API.
+const UNSIGNED_GREATER: i32 = 34;
+const UNSIGNED_LESS: i32 = 36;
+const SIGNED_GREATER: i32 = 38;
+const SIGNED_LESS: i32 = 40;
+const EQUAL: i32 = 32;
+
+/// Does to memory that no other thread sees what an atomic does, by plain loads and stores. Gives the instruction's result, of
+/// a store the store.
+pub(super) fn plainly(builder: &Builder, instruction: Value, operands: &[Value]) -> Option<Value> {
+    match instruction.opcode() {
+        opcode::LOAD => return Some(builder.load(instruction.ty(), operands[0])),
+        opcode::STORE => return Some(builder.store(operands[0], operands[1])),
+        _ => {}
+    }
+    let pointer = operands[0];
+    if instruction.opcode() == opcode::CMPXCHG {
+        let (expected, new) = (operands[1], operands[2]);
+        let old = builder.load(expected.ty(), pointer);
+        let same = builder.icmp(EQUAL, old, expected);
+        builder.store(builder.select(same, new, old), pointer);
+        let pair = builder.insert_value(instruction.ty().poison(), old, 0);
+        return Some(builder.insert_value(pair, same, 1));
+    }
+    let operand = operands[1];
+    let old = builder.load(operand.ty(), pointer);
+    let all_ones = || builder.binary(opcode::SUB, operand.ty().null(), operand.ty().int_value(1));
+    let picked = |predicate| builder.select(builder.icmp(predicate, old, operand), old, operand);
+    let new = match instruction.atomic_operation() {
+        operation::EXCHANGE => operand,
+        operation::ADD => builder.binary(opcode::ADD, old, operand),
+        operation::SUB => builder.binary(opcode::SUB, old, operand),
+        operation::AND => builder.binary(opcode::AND, old, operand),
+        operation::NAND => builder.binary(opcode::XOR, builder.binary(opcode::AND, old, operand), all_ones()),
+        operation::OR => builder.binary(opcode::OR, old, operand),
+        operation::XOR => builder.binary(opcode::XOR, old, operand),
+        operation::MAX => picked(SIGNED_GREATER),
+        operation::MIN => picked(SIGNED_LESS),
+        operation::UNSIGNED_MAX => picked(UNSIGNED_GREATER),
+        operation::UNSIGNED_MIN => picked(UNSIGNED_LESS),
+        operation::FLOAT_ADD => builder.binary(opcode::FADD, old, operand),
+        operation::WRAPPING_INCREMENT => {
+            let next = builder.binary(opcode::ADD, old, operand.ty().int_value(1));
+            builder.select(builder.icmp(UNSIGNED_LESS, old, operand), next, operand.ty().null())
+        }
+        operation::WRAPPING_DECREMENT => {
+            let next = builder.binary(opcode::SUB, old, operand.ty().int_value(1));
+            // 0 minus 1 is past every limit that `next` could be below.
+            builder.select(builder.icmp(UNSIGNED_LESS, next, operand), next, operand)
+        }
+        _ => return None,
+    };
+    builder.store(new, pointer);
+    Some(old)
 }

@@ -1,6 +1,7 @@
 //! Faults of LLVM's PTX backend and of ptxas, avoided in the optimised code just before PTX is written.
 
-use crate::llvm::{Context, Module, Value, kind, opcode, operation};
+use super::atomics;
+use crate::llvm::{Context, Module, Value, kind, opcode};
 
 /// Rewrites what later tools get wrong.
 pub(super) fn apply(context: &Context, module: &Module) {
@@ -71,12 +72,6 @@ fn absolute_short(context: &Context, call: Value) {
     call.replace_with(if narrow.is_int(8) { builder.cast(opcode::TRUNC, value, narrow) } else { value });
 }
 
-/// Comparisons of integers in LLVM's C API.
-const UNSIGNED_GREATER: i32 = 34;
-const UNSIGNED_LESS: i32 = 36;
-const SIGNED_GREATER: i32 = 38;
-const SIGNED_LESS: i32 = 40;
-
 /// An atomic on the thread's own stack is not PTX; nobody else can see it, so a plain access is the same.
 fn atomic_on_stack(context: &Context, instruction: Value) {
     let pointer = instruction.operand(0);
@@ -85,45 +80,9 @@ fn atomic_on_stack(context: &Context, instruction: Value) {
     }
     let builder = context.builder();
     builder.before(instruction);
-    if instruction.opcode() == opcode::CMPXCHG {
-        let (expected, new) = (instruction.operand(1), instruction.operand(2));
-        let old = builder.load(expected.ty(), pointer);
-        let same = builder.icmp(32, old, expected);
-        builder.store(builder.select(same, new, old), pointer);
-        let pair = builder.insert_value(instruction.ty().poison(), old, 0);
-        instruction.replace_with(builder.insert_value(pair, same, 1));
-        return;
+    if let Some(before) = atomics::plainly(&builder, instruction, &instruction.operands()) {
+        instruction.replace_with(before);
     }
-    let operand = instruction.operand(1);
-    let old = builder.load(operand.ty(), pointer);
-    let all_ones = || builder.binary(opcode::SUB, operand.ty().null(), operand.ty().int_value(1));
-    let picked = |predicate| builder.select(builder.icmp(predicate, old, operand), old, operand);
-    let new = match instruction.atomic_operation() {
-        operation::EXCHANGE => operand,
-        operation::ADD => builder.binary(opcode::ADD, old, operand),
-        operation::SUB => builder.binary(opcode::SUB, old, operand),
-        operation::AND => builder.binary(opcode::AND, old, operand),
-        operation::NAND => builder.binary(opcode::XOR, builder.binary(opcode::AND, old, operand), all_ones()),
-        operation::OR => builder.binary(opcode::OR, old, operand),
-        operation::XOR => builder.binary(opcode::XOR, old, operand),
-        operation::MAX => picked(SIGNED_GREATER),
-        operation::MIN => picked(SIGNED_LESS),
-        operation::UNSIGNED_MAX => picked(UNSIGNED_GREATER),
-        operation::UNSIGNED_MIN => picked(UNSIGNED_LESS),
-        operation::FLOAT_ADD => builder.binary(opcode::FADD, old, operand),
-        operation::WRAPPING_INCREMENT => {
-            let next = builder.binary(opcode::ADD, old, operand.ty().int_value(1));
-            builder.select(builder.icmp(UNSIGNED_LESS, old, operand), next, operand.ty().null())
-        }
-        operation::WRAPPING_DECREMENT => {
-            let next = builder.binary(opcode::SUB, old, operand.ty().int_value(1));
-            // 0 minus 1 is past every limit that `next` could be below.
-            builder.select(builder.icmp(UNSIGNED_LESS, next, operand), next, operand)
-        }
-        _ => return,
-    };
-    builder.store(new, pointer);
-    instruction.replace_with(old);
 }
 
 /// Whether a pointer comes from a stack slot of this function.
