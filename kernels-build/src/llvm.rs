@@ -52,6 +52,8 @@ pub(crate) mod opcode {
     pub(crate) const FPTOSI: i32 = 34;
     pub(crate) const UITOFP: i32 = 35;
     pub(crate) const SITOFP: i32 = 36;
+    pub(crate) const FPTRUNC: i32 = 37;
+    pub(crate) const FPEXT: i32 = 38;
     pub(crate) const PTRTOINT: i32 = 39;
     pub(crate) const INTTOPTR: i32 = 40;
     pub(crate) const BITCAST: i32 = 41;

@@ -10,6 +10,7 @@ mod grid;
 mod groups;
 mod kernels;
 mod mbarriers;
+mod math;
 mod named;
 mod printing;
 mod rng;

@@ -12,4 +12,5 @@ mod control_flow;
 mod floats;
 mod integers;
 mod iterators;
+mod math;
 mod types;

@@ -9,6 +9,7 @@ mod dump;
 mod grid;
 mod inline;
 mod mbarriers;
+mod math;
 mod memory;
 mod named;
 mod options;

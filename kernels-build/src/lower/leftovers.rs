@@ -26,6 +26,13 @@ pub(super) fn replace(context: &Context, module: &Module) {
                 if name == "fma" || name == "fmaf" {
                     fused(context, module, function);
                 }
+            } else if let Some(name) = path.strip_prefix("half::binary16::arch::") {
+                // What it computes where the host's processor has no F16C; a GPU has the instructions.
+                match name {
+                    "f32_to_f16_fallback" | "f64_to_f16_fallback" => to_half(context, module, function),
+                    "f16_to_f32_fallback" | "f16_to_f64_fallback" => from_half(context, module, function),
+                    _ => {}
+                }
             }
         }
     }
@@ -61,6 +68,49 @@ fn fused(context: &Context, module: &Module, function: Value) {
     let builder = context.builder();
     builder.at_end(function.append_block(context, ""));
     builder.ret(Some(builder.call(ty, intrinsic, &function.parameters())));
+}
+
+/// A function of a float becomes the conversion to the bits of a half; `f64` goes through `f32`, as with F16C.
+fn to_half(context: &Context, module: &Module, function: Value) {
+    let ty = function.value_type();
+    if is_short(function) || !ty.return_type().is_int(16) || ty.parameter_types().len() != 1 {
+        return;
+    }
+    let function = module.redeclare(function);
+    let builder = context.builder();
+    builder.at_end(function.append_block(context, ""));
+    let mut value = function.parameters()[0];
+    if value.ty().kind() == kind::DOUBLE {
+        value = builder.cast(opcode::FPTRUNC, value, context.f32());
+    }
+    let convert_type = context.int(16).function(&[context.f32()]);
+    let convert = module.declare("llvm.convert.to.fp16.f32", convert_type);
+    builder.ret(Some(builder.call(convert_type, convert, &[value])));
+}
+
+/// A function of a half's bits becomes the conversion to a float, which is exact.
+fn from_half(context: &Context, module: &Module, function: Value) {
+    let ty = function.value_type();
+    let parameters = ty.parameter_types();
+    if is_short(function) || parameters.len() != 1 || !parameters[0].is_int(16) {
+        return;
+    }
+    let function = module.redeclare(function);
+    let builder = context.builder();
+    builder.at_end(function.append_block(context, ""));
+    let convert_type = context.f32().function(&[context.int(16)]);
+    let convert = module.declare("llvm.convert.from.fp16.f32", convert_type);
+    let mut value = builder.call(convert_type, convert, &function.parameters());
+    if ty.return_type().kind() == kind::DOUBLE {
+        value = builder.cast(opcode::FPEXT, value, context.f64());
+    }
+    builder.ret(Some(value));
+}
+
+/// Whether a function is one that was replaced already: a few instructions in one block.
+fn is_short(function: Value) -> bool {
+    let blocks = function.blocks();
+    blocks.len() == 1 && blocks[0].instructions().count() <= 3
 }
 
 /// Feature detection finds nothing, so that code above the baseline folds away.

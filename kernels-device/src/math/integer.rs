@@ -29,7 +29,7 @@ macro_rules! integers {
         impl Integer for $ty {
             #[inline]
             fn mul_hi(self, other: Self) -> Self {
-                // LLVM knows the pattern: `mul.hi`.
+                // LLVM knows the pattern.
                 (($wide::from(self) * $wide::from(other)) >> $bits) as $ty
             }
 
@@ -104,7 +104,7 @@ integers! {
 
 /// The upper half of the full product.
 ///
-/// PTX: `mul.hi`.
+/// PTX: `mul.hi` for 64 bits; for 32 bits `mul.wide` and a shift, which `ptxas` joins.
 /// # Examples
 /// ```
 /// use warpsmith_device::math::mul_hi;
