@@ -45,7 +45,7 @@ use proc_macro::TokenStream;
 /// | `contract` | `a * b + c` may be fused into one rounding |
 /// | `approx` | `f32` division and square root may be approximated, to 2 and 1 units in the last place; a quotient by more than 2^126 becomes 0 (PTX: `div.approx.f32`, `sqrt.approx.f32`) |
 /// | `ftz` | subnormal `f32` operands and results become zero of their sign on a GPU (PTX: `.ftz`); the CPU executor keeps them |
-/// | `opt_level = L` | 0, 1, 2, 3 (the default), or `"s"` for small code |
+/// | `opt_level = L` | 0, 1, 2, 3 (the default), or `"s"` for small code; at 0 hints on loops and branches have no effect |
 /// | `fast_math` | float maths may be reassociated and approximated |
 /// | `unchecked` | index checks are removed; only for an `unsafe fn` |
 ///
