@@ -65,7 +65,7 @@ struct Padded {
 macro_rules! check_moves {
     ($($kernel:ident $from:expr;)*) => {$({
         let input: Vec<_> = (0..70).map(|i| random(31, i)).map($from).collect();
-        check_on_devices(&vec![(input.clone(), input.clone(), input.clone(), vec![5; input.len()])], |stream| {
+        check_on_devices(&[(input.clone(), input.clone(), input.clone(), vec![5; input.len()])], |stream| {
             let x = stream.to_device(&input)?;
             let len = input.len();
             let mut outputs = [(); 3].map(|()| stream.filled(input[0], len).expect("there is memory"));

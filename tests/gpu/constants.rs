@@ -155,9 +155,7 @@ fn constants_are_set_between_launches() {
         let mut output = a.zeroed::<u32>(64).expect("there is memory");
         shift::launch(&a, LaunchConfig::new((2, 2), (4, 4)), &mut output).expect("a launch works");
         assert_eq!(a.to_host(&output).expect("the launch worked"), (3..67).collect::<Vec<_>>(), "on {device}");
-        for (constant, value) in [(&SHIFT, 100)] {
-            device.set_constant(constant, &value).expect("one constant of this name");
-        }
+        device.set_constant(&SHIFT, &100).expect("one constant of this name");
         device.set_constant(&WEIGHTS, &[1.0; 64]).expect("one constant of this name");
         device.set_constant(&SETTINGS, &declared).expect("one constant of this name");
         check([&a, &b], [1.0; 64], declared, 100);

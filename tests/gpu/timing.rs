@@ -4,9 +4,12 @@ use warpsmith::prelude::*;
 use warpsmith::{clock, global_timer, nanosleep};
 use warpsmith_tests::devices;
 
+/// What a thread saw: three readings of the clock, two of the timer, and what it worked out in between.
+type Readings = ([u64; 3], [u64; 2], u32);
+
 /// Reads both clocks, works, waits, and reads them again.
 #[kernel]
-fn watch(turns: u32, mut output: GridSliceMut<([u64; 3], [u64; 2], u32)>) {
+fn watch(turns: u32, mut output: GridSliceMut<Readings>) {
     let i = global_idx();
     if let Some(output) = output.get_mut(&i) {
         let (start, start_time) = (clock(), global_timer());
@@ -36,9 +39,8 @@ fn clocks_go_forward() {
             assert!(times[0] > 0, "{times:?} on {device}");
         }
         // 100 000 dependent multiplications take longer than 10 on whatever runs them: at the least one tick each on a GPU.
-        let spent = |all: &[([u64; 3], [u64; 2], u32)]| {
-            all.iter().map(|(clocks, ..)| clocks[1] - clocks[0]).min().expect("there are 64")
-        };
+        let spent =
+            |all: &[Readings]| all.iter().map(|(clocks, ..)| clocks[1] - clocks[0]).min().expect("there are 64");
         assert!(spent(&long) > spent(&short), "{} {} on {device}", spent(&long), spent(&short));
         if device.is_gpu() {
             assert!(spent(&long) > 100_000, "{} on {device}", spent(&long));

@@ -188,14 +188,14 @@ fn write_runs(mut output: GridSliceMut<u16, Runs<16>>, mut whole: GridSliceMut<u
 
 #[test]
 fn runs_are_written_as_vectors() {
-    for (start, len) in [(0, 70), (0, 64), (8, 40), (1, 40), (3, 0)] {
+    for (start, len) in [(0usize, 70usize), (0, 64), (8, 40), (1, 40), (3, 0)] {
         let numbers = |start: usize| {
             (0..80).map(|i| if (start..start + len).contains(&i) { (i - start) as u16 } else { 7777 }).collect()
         };
         let runs = len.div_ceil(16);
         let whole = |run: usize| {
             let count = (len - 16 * run).min(16);
-            if start % 8 == 0 && count % 8 == 0 { count as u32 / 8 } else { 100 }
+            if start.is_multiple_of(8) && count.is_multiple_of(8) { count as u32 / 8 } else { 100 }
         };
         let expected: Vec<(Vec<u16>, Vec<u32>)> = vec![(numbers(start), (0..runs).map(whole).collect())];
         check_on_devices(&expected, |stream| {

@@ -17,15 +17,14 @@ fn streaming(
     vectors: &[F32x4],
     mut output: GridSliceMut<(f32, u8)>,
     mut wide: GridSliceMut<U64x2>,
-    mut narrow: GridSliceMut<u16>,
 ) {
     let i = global_idx();
     let sum = read_streaming(&vectors[i.get()]).reduce_sum() + read_streaming(&words[i.get()]);
     let short = read_streaming(&shorts[i.get()])[1];
-    if let (Some(output), Some(wide), Some(narrow)) = (output.get_mut(&i), wide.get_mut(&i), narrow.get_mut(&i)) {
+    if let (Some(output), Some(wide)) = (output.get_mut(&i), wide.get_mut(&i)) {
         write_streaming(output, (sum, read_streaming(&bytes[i.get()])));
-        write_streaming(wide, U64x2::splat(read_streaming(&doubles[i.get()]).to_bits()));
-        write_streaming(narrow, short.to_bits());
+        let double = read_streaming(&doubles[i.get()]).to_bits();
+        write_streaming(wide, U64x2([double, u64::from(short.to_bits())]));
     }
 }
 
@@ -38,9 +37,23 @@ fn streaming_accesses_say_so_in_every_width() {
         .check_count("ld.global.cs.v4.b32", 1)
         .check_count("st.global.cs.b32", 2)
         .check_count("st.global.cs.v4.b32", 1)
-        .check_count("st.global.cs.b16", 1)
         .check_not("ws_space")
         .check_not(".local");
+}
+
+/// Stores below a word.
+#[kernel]
+fn narrow(x: u16, mut shorts: GridSliceMut<u16>, mut bytes: GridSliceMut<[u8; 3]>) {
+    let i = global_idx();
+    if let (Some(short), Some(bytes)) = (shorts.get_mut(&i), bytes.get_mut(&i)) {
+        write_streaming(short, x);
+        write_streaming(bytes, [1, 2, x as u8]);
+    }
+}
+
+#[test]
+fn what_is_smaller_than_a_word_is_stored_alone() {
+    ptx::of(module_path!(), "narrow").check_count("st.global.cs.b16", 1).check_count("st.global.cs.b8", 3);
 }
 
 /// The other hints.

@@ -14,8 +14,8 @@ static TABLE: [(u8, u32); 300] = {
     table
 };
 
-/// A table as a constant item, large.
-const LARGE: [f64; 5000] = {
+/// A large table.
+static LARGE: [f64; 5000] = {
     let mut table = [0.0; 5000];
     let mut i = 0;
     while i < table.len() {
