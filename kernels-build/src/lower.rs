@@ -71,7 +71,7 @@ pub fn lower(job: &LowerJob) -> Result<Vec<KernelRecord>, LowerError> {
     }
     link::drop_anchors(&module);
     let sites = gather(&context, &module, &entries, &pipeline)?;
-    let constants = constant_memory::place(&context, &module).map_err(|reason| pipeline.internal(reason))?;
+    let constants = constant_memory::place(&context, &module, &pipeline)?;
     let doubts = validate::check(&context, &module, &entries)?;
     retarget::prepare(&context, &module, &entries).map_err(|reason| pipeline.internal(reason))?;
     dump(&module, &job.target, "linked");

@@ -124,6 +124,18 @@ fn more_constants_than_a_gpu_takes() {
 }
 
 #[test]
+fn two_constants_of_one_name() {
+    let project = project("twin-constants");
+    let items = "macro_rules! twins { () => {\n\
+                 pub fn first() -> u32 { warpsmith_device::constant!(static TWIN: u32 = 1;); TWIN.get() }\n\
+                 pub fn second() -> u32 { warpsmith_device::constant!(static TWIN: u32 = 2;); TWIN.get() }\n\
+                 } }\n\
+                 twins!();";
+    let message = refused(&project, items, "x + super::first() + super::second()");
+    assert_names(&message, &["two constants", "twin_constants::TWIN", "src/main.rs:", "places of their own"]);
+}
+
+#[test]
 fn two_types_of_one_name() {
     let project = project("one-name");
     // Two local types print alike, and so would the two instances of one kernel that are generic over them.

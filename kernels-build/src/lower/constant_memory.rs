@@ -6,9 +6,11 @@ use std::mem::{offset_of, size_of};
 
 use warpsmith_device::constant::{CONSTANT_MAGIC, ConstantDesc};
 
+use super::Pipeline;
 use super::constants::ConstBytes;
 use super::entries::fnv;
 use crate::bundle::{ConstantKey, ConstantRecord};
+use crate::job::LowerError;
 use crate::llvm::{Context, Module, Value, linkage};
 
 /// PTX's address space of constant memory.
@@ -18,7 +20,11 @@ const CONST_SPACE: u32 = 4;
 ///
 /// # Errors
 /// Two constants that cannot be told apart, or a declaration that is not what the device crate makes.
-pub(super) fn place(context: &Context, module: &Module) -> Result<Vec<ConstantRecord>, String> {
+pub(super) fn place(
+    context: &Context,
+    module: &Module,
+    pipeline: &Pipeline<'_>,
+) -> Result<Vec<ConstantRecord>, LowerError> {
     let mut placed: HashMap<ConstantKey, ConstantRecord> = HashMap::new();
     for global in module.globals() {
         // It holds an `UnsafeCell`, so that rustc never makes it a constant.
@@ -27,10 +33,10 @@ pub(super) fn place(context: &Context, module: &Module) -> Result<Vec<ConstantRe
         }
         let Some(bytes) = ConstBytes::of_global(global) else { continue };
         let Some(desc) = description(&bytes) else { continue };
-        let (mut record, value) =
-            read(&bytes, desc).ok_or_else(|| format!("a constant is unreadable: {}", global.name()))?;
+        let unreadable = || pipeline.internal(format!("a constant is unreadable: {}", global.name()));
+        let (mut record, value) = read(&bytes, desc).ok_or_else(unreadable)?;
         record.symbol = format!("{PREFIX}{:016x}", fnv(format!("{:?}", record.key).as_bytes()));
-        let align = u32::try_from(record.align).map_err(|error| error.to_string())?;
+        let align = u32::try_from(record.align).map_err(|_| unreadable())?;
         let variable = module.add_global(&record.symbol, context.int(8).array(record.size), CONST_SPACE);
         variable.set_initializer(context.bytes(value));
         variable.set_global_constant(true);
@@ -42,7 +48,12 @@ pub(super) fn place(context: &Context, module: &Module) -> Result<Vec<ConstantRe
         global.replace_uses(variable.address_space_cast(context.ptr(0)));
         if let Some(other) = placed.insert(record.key.clone(), record) {
             let ConstantKey { module_path, name, file, line, .. } = other.key;
-            return Err(format!("two constants are both named `{module_path}::{name}` ({file}:{line})"));
+            return Err(LowerError::Unsupported {
+                problems: vec![format!(
+                    "two constants are both named `{module_path}::{name}` and declared at {file}:{line}, so that the host cannot \
+                     say which it sets: declare them in places of their own, not both in one macro"
+                )],
+            });
         }
     }
     let mut all: Vec<ConstantRecord> = placed.into_values().collect();

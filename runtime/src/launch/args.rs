@@ -13,6 +13,7 @@ use warpsmith_device::{Linear, Patches, PerBlock, Plane, Runs, Striped, Tiles, T
 /// | `&[T]` | `&DeviceBuffer<T>`, `DeviceSlice<T>` |
 /// | `&T` | `&DeviceBuffer<T>` or `DeviceSlice<T>` with at least one element |
 /// | `GridSliceMut<T>`, also with `Runs<N>`, `Striped<N>`, `PerBlock` | `&mut DeviceBuffer<T>`, `DeviceSliceMut<T>` |
+/// | `&[F32x4]`, `GridSliceMut<F32x4>` and the like | of a buffer of `f32`, `x.as_vectors()?` and `y.as_vectors_mut()?` |
 /// | `GridSliceMut<T, Plane>`, also with `Tiles<N>`, `TransposedTiles<N>`, `Patches<R, C>` | `buffer.plane_mut(width, height)?` |
 /// | `GridSliceMut<T, Volume>` | `buffer.volume_mut(width, height, depth)?` |
 /// | `&[AtomicU32]`, `&AtomicU32` and so on | `&DeviceBuffer<AtomicU32>`, or `&mut DeviceBuffer<u32>` |
