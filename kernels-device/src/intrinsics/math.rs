@@ -185,11 +185,12 @@ pub(crate) mod f64 {
 }
 
 macro_rules! integers {
-    ($($ty:ident: $bfind:literal $bfe:literal $bfi:literal, $($to:ident $result:ident $convert:literal)*;)*) => {$(
+    ($($ty:ident: $mul_hi:literal $bfind:literal $bfe:literal $bfi:literal, $($to:ident $result:ident $convert:literal)*;)*) => {$(
         pub(crate) mod $ty {
             use super::{Mode, asm, ptx};
 
             compute! {
+                mul_hi(a: $ty, b: $ty) -> $ty = $mul_hi;
                 bfind(x: $ty) -> u32 = $bfind;
                 bfe(x: $ty, position: u32, len: u32) -> $ty = $bfe;
                 bfi(x: $ty, into: $ty, position: u32, len: u32) -> $ty = $bfi;
@@ -199,12 +200,12 @@ macro_rules! integers {
     )*};
 }
 integers! {
-    i32: "bfind.s32 {0}, {1};" "bfe.s32 {0}, {1}, {2}, {3};" "bfi.b32 {0}, {1}, {2}, {3}, {4};",
+    i32: "mul.hi.s32 {0}, {1}, {2};" "bfind.s32 {0}, {1};" "bfe.s32 {0}, {1}, {2}, {3};" "bfi.b32 {0}, {1}, {2}, {3}, {4};",
         to_f32 f32 ".f32.s32 {0}, {1};";
-    u32: "bfind.u32 {0}, {1};" "bfe.u32 {0}, {1}, {2}, {3};" "bfi.b32 {0}, {1}, {2}, {3}, {4};",
+    u32: "mul.hi.u32 {0}, {1}, {2};" "bfind.u32 {0}, {1};" "bfe.u32 {0}, {1}, {2}, {3};" "bfi.b32 {0}, {1}, {2}, {3}, {4};",
         to_f32 f32 ".f32.u32 {0}, {1};";
-    i64: "bfind.s64 {0}, {1};" "bfe.s64 {0}, {1}, {2}, {3};" "bfi.b64 {0}, {1}, {2}, {3}, {4};",
+    i64: "mul.hi.s64 {0}, {1}, {2};" "bfind.s64 {0}, {1};" "bfe.s64 {0}, {1}, {2}, {3};" "bfi.b64 {0}, {1}, {2}, {3}, {4};",
         to_f32 f32 ".f32.s64 {0}, {1};" to_f64 f64 ".f64.s64 {0}, {1};";
-    u64: "bfind.u64 {0}, {1};" "bfe.u64 {0}, {1}, {2}, {3};" "bfi.b64 {0}, {1}, {2}, {3}, {4};",
+    u64: "mul.hi.u64 {0}, {1}, {2};" "bfind.u64 {0}, {1};" "bfe.u64 {0}, {1}, {2}, {3};" "bfi.b64 {0}, {1}, {2}, {3}, {4};",
         to_f32 f32 ".f32.u64 {0}, {1};" to_f64 f64 ".f64.u64 {0}, {1};";
 }

@@ -186,3 +186,74 @@ pub mod power_f64 {
         ln_2: (core::f64::consts::LN_2, 2.3190468138462996e-17), third: (0.3333333333333333, 1.850371707708594e-17), terms: 27 15
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_f64_are_right_at_the_edges() {
+        let cases: [(f64, f64, f64); 7] = [
+            (1.0000001952046527, -3271053671.039519, 4.922529243261903e-278),
+            (0.5, 1074.0, 5e-324),
+            (3.0, -7.25, 0.00034743286952519095),
+            (5e-324, 0.5, 2.2227587494850775e-162),
+            (1.7976931348623157e+308, 0.999, 8.840174632999172e+307),
+            (-3.0, 333.0, -7.609880231320598e+158),
+            (-1.5, -4.0, 0.19753086419753085),
+        ];
+        for (x, y, expected) in cases {
+            let steps = power_f64::pow(x, y).to_bits().abs_diff(expected.to_bits());
+            assert!(steps <= 1, "{x:e} to the power of {y:e} is {:e}, not {expected:e}", power_f64::pow(x, y));
+        }
+        let edges =
+            [0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, 2.5, 1e30];
+        for x in edges {
+            for y in edges {
+                let (ours, hosts) = (power_f64::pow(x, y), x.powf(y));
+                let same = (ours.is_nan() && hosts.is_nan()) || ours.to_bits().abs_diff(hosts.to_bits()) <= 1;
+                assert!(same, "{x:e} to the power of {y:e} is {ours:e}, on the host {hosts:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn powers_of_f32_are_right_at_the_edges() {
+        let cases: [(f32, f32, f32); 7] = [
+            (0.99999946, -1.386138e+08, 1.9650731e+32),
+            (0.5, 149.0, 1e-45),
+            (3.0, -7.25, 0.00034743286),
+            (1e-45, 0.5, 3.743392e-23),
+            (3e+38, 0.99, 1.2369451e+38),
+            (-3.0, 33.0, -5.5590605e+15),
+            (-1.5, -4.0, 0.19753087),
+        ];
+        for (x, y, expected) in cases {
+            let steps = power_f32::pow(x, y).to_bits().abs_diff(expected.to_bits());
+            assert!(steps <= 1, "{x:e} to the power of {y:e} is {:e}, not {expected:e}", power_f32::pow(x, y));
+        }
+        let edges =
+            [0.0, -0.0, 1.0, -1.0, 2.0, -3.0, 0.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 2.5, 1e30];
+        for x in edges {
+            for y in edges {
+                let (ours, hosts) = (power_f32::pow(x, y), x.powf(y));
+                let same = (ours.is_nan() && hosts.is_nan()) || ours.to_bits().abs_diff(hosts.to_bits()) <= 1;
+                assert!(same, "{x:e} to the power of {y:e} is {ours:e}, on the host {hosts:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_turns_are_exact_at_quarters() {
+        for x in [-3.0, -2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 7.0, 1e30] {
+            let (sine, cosine) = (sinpi(x), cospi(x));
+            let turn = x.rem_euclid(2.0);
+            let expected = [(0.0, 0.0, 1.0), (0.5, 1.0, 0.0), (1.0, 0.0, -1.0), (1.5, -1.0, 0.0)];
+            let (_, s, c) = expected.into_iter().find(|(at, ..)| *at == turn).expect("a multiple of a quarter turn");
+            assert_eq!((sine, cosine), (s, c), "{x}");
+            assert!(sine != 0.0 || sine.is_sign_negative() == x.is_sign_negative(), "{x}");
+            assert_eq!((f64::from(sinpif(x as f32)), f64::from(cospif(x as f32))), (s, c), "{x}");
+        }
+        assert!(sinpi(f64::INFINITY).is_nan() && cospif(f32::NAN).is_nan());
+    }
+}

@@ -1,7 +1,6 @@
 //! Fast approximations of `f32` functions, each one to three instructions.
 //!
-//! Subnormal numbers are kept, unless `#[kernel(ftz)]` is asked for elsewhere. The CPU executor computes the precise function,
-//! so that its results differ from a GPU's within the bounds given.
+//! The CPU executor computes the precise function, so that its results differ from a GPU's within the bounds given.
 
 macro_rules! approximations {
     ($(
@@ -9,7 +8,8 @@ macro_rules! approximations {
         $name:ident($($argument:ident),*) = $device:expr, $host:expr;
     )*) => {$(
         $(#[$meta])*
-        /// The CPU executor computes the precise function.
+        ///
+        /// Subnormal numbers are kept. The CPU executor computes the precise function.
         /// # Source
         /// CUDA C++ Programming Guide, "Intrinsic Functions"; PTX ISA, "Floating Point Instructions".
         #[inline]

@@ -29,8 +29,14 @@ macro_rules! integers {
         impl Integer for $ty {
             #[inline]
             fn mul_hi(self, other: Self) -> Self {
-                // LLVM knows the pattern.
-                (($wide::from(self) * $wide::from(other)) >> $bits) as $ty
+                #[cfg(warpsmith_device)]
+                {
+                    crate::intrinsics::math::$ty::mul_hi(self, other)
+                }
+                #[cfg(not(warpsmith_device))]
+                {
+                    (($wide::from(self) * $wide::from(other)) >> $bits) as $ty
+                }
             }
 
             #[inline]
@@ -104,7 +110,7 @@ integers! {
 
 /// The upper half of the full product.
 ///
-/// PTX: `mul.hi` for 64 bits; for 32 bits `mul.wide` and a shift, which `ptxas` joins.
+/// PTX: `mul.hi`.
 /// # Examples
 /// ```
 /// use warpsmith_device::math::mul_hi;
@@ -173,7 +179,6 @@ pub fn bfi<I: Integer>(x: I, into: I, position: u32, len: u32) -> I {
 /// ```
 /// use warpsmith_device::math::byte_perm;
 ///
-/// # #[cfg(not(warpsmith_device))]
 /// assert_eq!(byte_perm(0x3322_1100, 0x7766_5544, 0x7410), 0x7744_1100);
 /// ```
 /// # Source
