@@ -98,3 +98,34 @@ fn values_of_every_size_and_alignment() {
         move_nothing |_| ();
     }
 }
+
+/// Reads, overwrites, reads again: hints do not loosen the order of a thread's own accesses.
+#[kernel]
+fn in_order(mut a: GridSliceMut<[u32; 2]>, mut seen: GridSliceMut<[u32; 4]>, limit: u32) {
+    let i = global_idx();
+    if let (Some(a), Some(seen)) = (a.get_mut(&i), seen.get_mut(&i)) {
+        let first = read_streaming(a)[0];
+        a[0] = first + 10;
+        let second = read_cache_global(&a[0]);
+        write_streaming(&mut a[0], second + 100);
+        let third = a[0];
+        let fourth = read_last_use(&a[1]);
+        write_cache_global(a, [third, fourth + 1]);
+        // What is read first is used last, and by some threads only.
+        if i.get() as u32 >= limit {
+            *seen = [first, second, third, fourth];
+        }
+    }
+}
+
+#[test]
+fn accesses_of_a_thread_stay_in_order() {
+    let seen = (0..70).map(|i| if i >= 5 { [i, i + 10, i + 110, 1000 + i] } else { [0; 4] }).collect::<Vec<_>>();
+    let left = (0..70).map(|i| [i + 110, 1001 + i]).collect::<Vec<_>>();
+    check_on_devices(&[(left, seen)], |stream| {
+        let mut a = stream.to_device(&(0..70).map(|i| [i, 1000 + i]).collect::<Vec<_>>())?;
+        let mut seen = stream.zeroed::<[u32; 4]>(70)?;
+        in_order::launch(stream, LaunchConfig::for_len(70), &mut a, &mut seen, 5)?;
+        Ok(vec![(stream.to_host(&a)?, stream.to_host(&seen)?)])
+    });
+}
