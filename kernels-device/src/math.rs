@@ -9,6 +9,8 @@ mod convert;
 mod directed;
 mod fast;
 mod integer;
+#[doc(hidden)]
+pub mod single;
 #[cfg_attr(
     warpsmith_device,
     allow(dead_code, reason = "the executor's arithmetic is compiled, though never run, in the device build too")

@@ -1,6 +1,6 @@
 //! Bodies of C's maths functions for kernels, most from the `libm` crate: used where NVIDIA's libdevice was not found.
 
-use crate::math::bodies;
+use crate::math::{bodies, single};
 
 macro_rules! table {
     ($($symbol:ident $function:ident ($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {$(
@@ -14,10 +14,6 @@ macro_rules! table {
 }
 
 table! {
-    __warpsmith_math_sinf sinf(x: f32) -> f32;
-    __warpsmith_math_cosf cosf(x: f32) -> f32;
-    __warpsmith_math_tanf tanf(x: f32) -> f32;
-    __warpsmith_math_asinf asinf(x: f32) -> f32;
     __warpsmith_math_acosf acosf(x: f32) -> f32;
     __warpsmith_math_atanf atanf(x: f32) -> f32;
     __warpsmith_math_sinhf sinhf(x: f32) -> f32;
@@ -27,20 +23,17 @@ table! {
     __warpsmith_math_acoshf acoshf(x: f32) -> f32;
     __warpsmith_math_atanhf atanhf(x: f32) -> f32;
     __warpsmith_math_expf expf(x: f32) -> f32;
-    __warpsmith_math_exp2f exp2f(x: f32) -> f32;
     __warpsmith_math_exp10f exp10f(x: f32) -> f32;
     __warpsmith_math_expm1f expm1f(x: f32) -> f32;
     __warpsmith_math_logf logf(x: f32) -> f32;
     __warpsmith_math_log2f log2f(x: f32) -> f32;
     __warpsmith_math_log10f log10f(x: f32) -> f32;
     __warpsmith_math_log1pf log1pf(x: f32) -> f32;
-    __warpsmith_math_cbrtf cbrtf(x: f32) -> f32;
     __warpsmith_math_tgammaf tgammaf(x: f32) -> f32;
     __warpsmith_math_lgammaf lgammaf(x: f32) -> f32;
     __warpsmith_math_erff erff(x: f32) -> f32;
     __warpsmith_math_erfcf erfcf(x: f32) -> f32;
     __warpsmith_math_atan2f atan2f(x: f32, y: f32) -> f32;
-    __warpsmith_math_hypotf hypotf(x: f32, y: f32) -> f32;
     __warpsmith_math_fmodf fmodf(x: f32, y: f32) -> f32;
     __warpsmith_math_fdimf fdimf(x: f32, y: f32) -> f32;
     __warpsmith_math_sin sin(x: f64) -> f64;
@@ -86,6 +79,13 @@ macro_rules! own_bodies {
 }
 
 own_bodies! {
+    __warpsmith_math_sinf single::sinf, (x: f32) -> f32;
+    __warpsmith_math_cosf single::cosf, (x: f32) -> f32;
+    __warpsmith_math_tanf single::tanf, (x: f32) -> f32;
+    __warpsmith_math_asinf single::asinf, (x: f32) -> f32;
+    __warpsmith_math_exp2f single::exp2f, (x: f32) -> f32;
+    __warpsmith_math_cbrtf single::cbrtf, (x: f32) -> f32;
+    __warpsmith_math_hypotf single::hypotf, (x: f32, y: f32) -> f32;
     __warpsmith_math_sinpif bodies::sinpif, (x: f32) -> f32;
     __warpsmith_math_cospif bodies::cospif, (x: f32) -> f32;
     __warpsmith_math_rcbrtf bodies::rcbrtf, (x: f32) -> f32;

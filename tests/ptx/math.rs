@@ -160,19 +160,36 @@ single_only! {
     f32_special |x| erf(x) + erfc(x) + lgamma(x) + sinpi(x) + cospi(x) + rcbrt(x) + exp10(x) + tgamma(x);
 }
 
-/// Functions of the `libm` crate that compute in `f64` whatever the argument.
-const WIDE_WITHOUT_LIBDEVICE: [&str; 5] = ["f32_inverse", "f32_trigonometric", "f32_roots", "f32_exp2", "f32_special"];
+/// Of the `libm` crate, what computes in `f64` whatever the argument.
+const WIDE_WITHOUT_LIBDEVICE: [&str; 1] = ["f32_special"];
+
+/// Of libdevice, what multiplies once in `f64` when it reduces a large angle; so it does for nvcc.
+const WIDE_WITH_LIBDEVICE: [&str; 1] = ["f32_trigonometric"];
+
+/// Shows whose functions are called.
+#[kernel]
+fn f64_sine(x: f64, mut output: GridSliceMut<f64>) {
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = x.sin();
+    }
+}
 
 #[test]
 fn case_d5_an_f32_kernel_has_no_f64_instruction() {
     let stream = Device::cpu().stream().expect("the executor gives streams");
     launch_all(&stream).expect("launches work");
-    // libdevice's tables for large angles are in every kernel with its sine.
-    let with_libdevice =
-        ptx::of(module_path!(), "f32_trigonometric").counts("__cudart_").iter().all(|count| *count > 0);
+    let mut output = stream.zeroed::<f64>(1).expect("a small allocation works");
+    f64_sine::launch(&stream, LaunchConfig::for_len(1), 0.5, &mut output).expect("a launch works");
+    // libdevice's sine of `f64` reads a table.
+    let with_libdevice = ptx::of(module_path!(), "f64_sine").counts("__cudart_").iter().all(|count| *count > 0);
+    let wide = if with_libdevice { &WIDE_WITH_LIBDEVICE[..] } else { &WIDE_WITHOUT_LIBDEVICE[..] };
     for kernel in SINGLE {
-        if with_libdevice || !WIDE_WITHOUT_LIBDEVICE.contains(kernel) {
-            ptx::of(module_path!(), kernel).check_not(".f64");
+        let text = ptx::of(module_path!(), kernel);
+        if !wide.contains(kernel) {
+            text.check_not(".f64");
+        } else if with_libdevice {
+            // One multiplication for each of sine, cosine and tangent.
+            text.check_count("mul.rn.f64", 3).check_not("fma.rn.f64").check_not("add.rn.f64");
         }
     }
 }

@@ -26,7 +26,7 @@ macro_rules! of_half_turns {
         }
     };
 }
-of_half_turns!(sinpif cospif f32 core::f32::consts::PI, libm::sinf, libm::cosf);
+of_half_turns!(sinpif cospif f32 core::f32::consts::PI, super::single::sin_small, super::single::cos_small);
 of_half_turns!(sinpi cospi f64 core::f64::consts::PI, libm::sin, libm::cos);
 
 mod reduce {
@@ -46,7 +46,7 @@ mod reduce {
 }
 
 pub(crate) fn rcbrtf(x: f32) -> f32 {
-    1.0 / libm::cbrtf(x)
+    1.0 / super::single::cbrtf(x)
 }
 
 pub(crate) fn rcbrt(x: f64) -> f64 {

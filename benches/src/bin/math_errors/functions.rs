@@ -1,6 +1,6 @@
 //! The functions that the table lists: kernels, references, domains, and the bounds that CUDA publishes.
 
-use warpsmith::math;
+use warpsmith::math::{self, single as own};
 use warpsmith::prelude::*;
 
 use super::points::Domain;
@@ -17,7 +17,7 @@ pub(crate) enum Form {
     One {
         f32: Unary<f32>,
         f64: Unary<f64>,
-        /// The same function of the `libm` crate, on this processor.
+        /// The body that kernels without libdevice get, on this processor.
         libm32: fn(f32) -> f32,
         libm64: fn(f64) -> f64,
         reference: fn(f64) -> Option<Scaled>,
@@ -138,7 +138,7 @@ fn rsqrt(x: f64) -> f64 {
 }
 
 fn rcbrtf(x: f32) -> f32 {
-    1.0 / libm::cbrtf(x)
+    1.0 / own::cbrtf(x)
 }
 
 fn rcbrt(x: f64) -> f64 {
@@ -156,10 +156,10 @@ pub(crate) fn all() -> Vec<Function> {
     let positive = D::positive(0.0, 10.0).with_center(1.0);
     let unit = D::real(-1.0, 1.0).with_largest(1.0).with_center(1.0).with_center(-1.0);
     vec![
-        unary!(sin, (2, 2), angle, |x| x.sin(), libm::sinf, libm::sin, f64::sin),
-        unary!(cos, (2, 2), angle, |x| x.cos(), libm::cosf, libm::cos, f64::cos),
-        unary!(tan, (4, 2), angle, |x| x.tan(), libm::tanf, libm::tan, f64::tan),
-        unary!(asin, (2, 2), unit, |x| x.asin(), libm::asinf, libm::asin, f64::asin),
+        unary!(sin, (2, 2), angle, |x| x.sin(), own::sinf, libm::sin, f64::sin),
+        unary!(cos, (2, 2), angle, |x| x.cos(), own::cosf, libm::cos, f64::cos),
+        unary!(tan, (4, 2), angle, |x| x.tan(), own::tanf, libm::tan, f64::tan),
+        unary!(asin, (2, 2), unit, |x| x.asin(), own::asinf, libm::asin, f64::asin),
         unary!(acos, (2, 2), unit, |x| x.acos(), libm::acosf, libm::acos, f64::acos),
         unary!(atan, (2, 2), D::real(-10.0, 10.0), |x| x.atan(), libm::atanf, libm::atan, f64::atan),
         unary!(sinh, (3, 2), D::exponential(1.0), |x| x.sinh(), libm::sinhf, libm::sinh, f64::sinh),
@@ -182,7 +182,7 @@ pub(crate) fn all() -> Vec<Function> {
             (2, 1),
             D::exponential(std::f64::consts::LOG2_E),
             |x| x.exp2(),
-            libm::exp2f,
+            own::exp2f,
             libm::exp2,
             f64::exp2
         ),
@@ -207,7 +207,7 @@ pub(crate) fn all() -> Vec<Function> {
             libm::log1p,
             f64::ln_1p
         ),
-        unary!(cbrt, (1, 1), D::real(-10.0, 10.0), |x| x.cbrt(), libm::cbrtf, libm::cbrt, f64::cbrt),
+        unary!(cbrt, (1, 1), D::real(-10.0, 10.0), |x| x.cbrt(), own::cbrtf, libm::cbrt, f64::cbrt),
         binary!(
             pow,
             (4, 2),
@@ -218,7 +218,7 @@ pub(crate) fn all() -> Vec<Function> {
             f64::powf
         ),
         binary!(atan2, (3, 2), D::Pair, |x, y| x.atan2(y), libm::atan2f, libm::atan2, f64::atan2),
-        binary!(hypot, (3, 2), D::Pair, |x, y| x.hypot(y), libm::hypotf, libm::hypot, f64::hypot),
+        binary!(hypot, (3, 2), D::Pair, |x, y| x.hypot(y), own::hypotf, libm::hypot, f64::hypot),
         binary!(rem, (0, 0), D::Pair, |x, y| x % y, libm::fmodf, libm::fmod, |x, y| x % y),
         unary!(
             exp10,
