@@ -2,6 +2,18 @@
 //! the hardware does with integers.
 //!
 //! Everything is safe to call, from any thread, and on the CPU executor too.
+//! `docs/math.md` in the repository has the measured errors of these functions and of std's.
+//!
+//! # Examples
+//! ```
+//! use warpsmith_device::math::{add_rd, add_ru, dp4a, erf, to_u8_rn};
+//!
+//! assert_eq!(to_u8_rn(254.5f32), 254);
+//! assert_eq!(to_u8_rn(300.0f64), 255);
+//! assert!(add_rd(1.0f32, 1e-10) == 1.0 && add_ru(1.0f32, 1e-10) > 1.0);
+//! assert_eq!(dp4a(0x0102_0304, 0x0101_0101, 5), 15);
+//! assert!((erf(0.5f64) - 0.520_499_877_813).abs() < 1e-12);
+//! ```
 
 #[doc(hidden)]
 pub mod bodies;

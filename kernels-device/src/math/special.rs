@@ -83,8 +83,7 @@ functions! { f64 libm::sqrt:
 
 /// The error function, `2 / sqrt(pi)` times the integral of `e^-t^2` from 0 to `x`.
 ///
-/// A call of libdevice or of the `libm` crate; the CPU executor calls `libm`. The package's `docs/math.md` has its measured
-/// errors.
+/// A call of libdevice or of the `libm` crate; the CPU executor calls `libm`. `docs/math.md` has its measured errors.
 /// # Source
 /// CUDA C++ Programming Guide, "Mathematical Functions".
 #[inline]

@@ -177,15 +177,7 @@ pub(crate) fn all() -> Vec<Function> {
         ),
         unary!(atanh, (3, 2), unit, |x| x.atanh(), libm::atanhf, libm::atanh, f64::atanh),
         unary!(exp, (2, 1), D::exponential(1.0), |x| x.exp(), libm::expf, libm::exp, f64::exp),
-        unary!(
-            exp2,
-            (2, 1),
-            D::exponential(std::f64::consts::LOG2_E),
-            |x| x.exp2(),
-            own::exp2f,
-            libm::exp2,
-            f64::exp2
-        ),
+        unary!(exp2, (2, 1), D::exponential(std::f64::consts::LOG2_E), |x| x.exp2(), own::exp2f, libm::exp2, f64::exp2),
         unary!(
             exp_m1,
             (1, 1),
