@@ -5,11 +5,6 @@ use std::array;
 use warpsmith::prelude::*;
 use warpsmith::shared;
 
-/// Four floats, loaded and stored as one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, KernelValue)]
-#[repr(C, align(16))]
-pub(crate) struct Float4(pub(crate) [f32; 4]);
-
 /// `y = a * x + y`. One rounding for both operations, as nvcc has it.
 #[kernel(contract)]
 pub(crate) fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
@@ -42,10 +37,10 @@ fn block_sum(value: f32) -> f32 {
 
 /// The first thread of each block writes its block's sum to its own element of `partial`.
 #[kernel]
-pub(crate) fn sum(x: &[Float4], mut partial: GridSliceMut<f32>) {
+pub(crate) fn sum(x: &[F32x4], mut partial: GridSliceMut<f32>) {
     let mut total = 0.0;
     for i in grid_stride(x.len()) {
-        let Float4([a, b, c, d]) = x[i.get()];
+        let F32x4([a, b, c, d]) = x[i.get()];
         total += (a + b) + (c + d);
     }
     let total = block_sum(total);
@@ -63,6 +58,26 @@ pub(crate) fn map(x: &[f32], mut y: GridSliceMut<f32>) {
     if let Some(y) = y.get_mut(&i) {
         let v = x[i.get()];
         *y = (v.sin() * v.cos()).exp() + (v.abs() + 1.0).ln() + (v * v * v).tanh();
+    }
+}
+
+/// Where each element of a volume lies: two divisions of a 64-bit index.
+#[kernel]
+pub(crate) fn places(width: usize, height: usize, mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        let (row, column) = (i.get() / width, i.get() % width);
+        *y = (column ^ (row % height) << 8 ^ (row / height) << 16) as u32;
+    }
+}
+
+/// As [`places`], in 32 bits.
+#[kernel]
+pub(crate) fn places_u32(width: u32, height: u32, mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        let (row, column) = (i.get() as u32 / width, i.get() as u32 % width);
+        *y = column ^ (row % height) << 8 ^ (row / height) << 16;
     }
 }
 
@@ -89,7 +104,7 @@ macro_rules! sgemm {
         ///
         /// # Safety
         /// `c` is to `c_len` elements that nothing else uses during the launch.
-        pub(crate) unsafe fn $name(a: &[Float4], b: &[Float4], c: *mut Float4, c_len: usize, columns: usize, inner: usize) {
+        pub(crate) unsafe fn $name(a: &[F32x4], b: &[F32x4], c: *mut F32x4, c_len: usize, columns: usize, inner: usize) {
             // SAFETY: the caller answers for the memory; each thread writes its own patch of it.
             let c = unsafe { std::slice::from_raw_parts_mut(c, c_len) };
             let a_tile = shared!(Tile);
@@ -103,11 +118,11 @@ macro_rules! sgemm {
                 // SAFETY: between the barriers each thread writes its own slots, and nobody reads.
                 let (a_lines, b_lines) = unsafe { (&mut (*a_tile).0, &mut (*b_tile).0) };
                 // All loads first: a check that may panic keeps what follows it behind what precedes it.
-                let a_fours: [Float4; 2] = array::from_fn(|part| {
+                let a_fours: [F32x4; 2] = array::from_fn(|part| {
                     let id = thread + part * THREADS as usize;
                     a[((row + id / 4) * inner + start + id % 4 * 4) / 4]
                 });
-                let b_fours: [Float4; 2] = array::from_fn(|part| {
+                let b_fours: [F32x4; 2] = array::from_fn(|part| {
                     let id = thread + part * THREADS as usize;
                     b[((start + id / 32) * columns + column + id % 32 * 4) / 4]
                 });
@@ -137,7 +152,7 @@ macro_rules! sgemm {
             for (i, line) in total.iter().enumerate() {
                 let first = ((row + patch_row + i) * columns + column + patch_column) / 4;
                 for j in 0..PATCH / 4 {
-                    c[first + j] = Float4(array::from_fn(|q| line[4 * j + q]));
+                    c[first + j] = F32x4(array::from_fn(|q| line[4 * j + q]));
                 }
             }
         }

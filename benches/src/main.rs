@@ -1,15 +1,32 @@
 //! Times Rust kernels against CUDA C++ on the same algorithms: `bench [kernels.cubin]`.
 
+mod blocks;
 mod kernels;
+mod raw;
 mod report;
 mod twin;
+
+macro_rules! examples {
+    ($($name:ident $path:literal;)*) => {$(
+        #[path = $path]
+        #[allow(dead_code, reason = "an example's `main` and what only that needs")]
+        mod $name;
+    )*};
+}
+examples! {
+    matmul "../../examples/src/bin/matmul.rs";
+    reduce "../../examples/src/bin/reduce.rs";
+    scan "../../examples/src/bin/scan.rs";
+    stencil "../../examples/src/bin/stencil.rs";
+    transpose "../../examples/src/bin/transpose.rs";
+}
 
 use std::error::Error;
 use std::path::PathBuf;
 
 use warpsmith::prelude::*;
 
-use crate::kernels::{Float4, THREADS, TILE};
+use crate::kernels::{THREADS, TILE};
 use crate::report::{Bench, Unit};
 use crate::twin::{Argument, Twins};
 
@@ -28,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let twins = arguments.next().map(|cubin| Twins::load(&stream, &cubin)).transpose()?;
     report::heading(&device, twins.is_some())?;
     one_dimensional(&stream, twins.as_ref())?;
-    matrices(&stream, twins.as_ref())
+    matrices(&stream, twins.as_ref())?;
+    blocks::run(&stream, twins.as_ref())
 }
 
 /// Numbers from 0 to 1 that look drawn.
@@ -71,7 +89,7 @@ fn one_dimensional(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn
     }
     drop((y, twin_y));
 
-    let fours: Vec<Float4> = host_x.chunks_exact(4).map(|v| Float4([v[0], v[1], v[2], v[3]])).collect();
+    let fours: Vec<F32x4> = host_x.chunks_exact(4).map(|v| F32x4([v[0], v[1], v[2], v[3]])).collect();
     drop(x);
     let x = stream.to_device(&fours)?;
     let blocks = 16 * stream.device().limits().multiprocessors;
@@ -97,18 +115,18 @@ fn one_dimensional(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn
 fn matrices(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn Error>> {
     const FOURS: usize = SIDE * SIDE / 4;
     let values = numbers(SIDE * SIDE + 16);
-    let fours = |shift: usize| -> Vec<Float4> {
+    let fours = |shift: usize| -> Vec<F32x4> {
         values[shift..shift + SIDE * SIDE]
             .chunks_exact(4)
-            .map(|v| Float4([v[0] - 0.5, v[1] - 0.5, v[2] - 0.5, v[3] - 0.5]))
+            .map(|v| F32x4([v[0] - 0.5, v[1] - 0.5, v[2] - 0.5, v[3] - 0.5]))
             .collect()
     };
     let (host_a, host_b) = (fours(0), fours(7));
     let (a, b) = (stream.to_device(&host_a)?, stream.to_device(&host_b)?);
-    let (c, twin_c) = (stream.filled(Float4::default(), FOURS)?, stream.filled(Float4::default(), FOURS)?);
+    let (c, twin_c) = (stream.filled(F32x4::default(), FOURS)?, stream.filled(F32x4::default(), FOURS)?);
     let blocks = (SIDE / TILE) as u32;
     let config = LaunchConfig::new((blocks, blocks), THREADS);
-    let address = c.cuda_address().ok_or("the buffer is on a GPU")? as *mut Float4;
+    let address = c.cuda_address().ok_or("the buffer is on a GPU")? as *mut F32x4;
     let twin_arguments = [
         Argument::buffer(&a),
         Argument::buffer(&b),
@@ -136,7 +154,7 @@ fn matrices(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn Error>
         let results = stream.to_host(&c)?;
         check_rows(&host_a, &host_b, &results)?;
         if twins.is_some() {
-            let flat = |values: &[Float4]| values.iter().flat_map(|v| v.0).collect::<Vec<f32>>();
+            let flat = |values: &[F32x4]| values.iter().flat_map(|v| v.0).collect::<Vec<f32>>();
             report::same(name, &flat(&results), &flat(&stream.to_host(&twin_c)?), 0.0)?;
         }
     }
@@ -144,8 +162,8 @@ fn matrices(stream: &Stream, twins: Option<&Twins>) -> Result<(), Box<dyn Error>
 }
 
 /// Compares a few elements of the product with sums in `f64`.
-fn check_rows(a: &[Float4], b: &[Float4], c: &[Float4]) -> Result<(), Box<dyn Error>> {
-    let at = |m: &[Float4], i: usize| f64::from(m[i / 4].0[i % 4]);
+fn check_rows(a: &[F32x4], b: &[F32x4], c: &[F32x4]) -> Result<(), Box<dyn Error>> {
+    let at = |m: &[F32x4], i: usize| f64::from(m[i / 4].0[i % 4]);
     for i in (0..SIDE * SIDE).step_by(SIDE * 1021 + 97) {
         let (row, column) = (i / SIDE, i % SIDE);
         let expected: f64 = (0..SIDE).map(|k| at(a, row * SIDE + k) * at(b, k * SIDE + column)).sum();

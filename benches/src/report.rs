@@ -42,7 +42,53 @@ pub(crate) fn heading(device: &Device, with_twins: bool) -> Result<(), Box<dyn E
     Ok(())
 }
 
+/// Prints the head of the table with three columns of times.
+pub(crate) fn triple_heading() {
+    println!(
+        "\n| name | safe median, ms | safe | raw pointers median, ms | CUDA C++ median, ms | safe / raw pointers | safe / CUDA C++ |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+}
+
 impl Bench {
+    /// Times three forms of one kernel in rotation, and prints the line.
+    pub(crate) fn run_three(
+        self,
+        stream: &Stream,
+        safe: &mut Work<'_>,
+        raw: &mut Work<'_>,
+        mut twin: Option<&mut Work<'_>>,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut times: [Vec<Duration>; 3] = Default::default();
+        for round in 0..WARM_UP + ROUNDS {
+            let mut note = |which: usize, duration: Duration| {
+                if round >= WARM_UP {
+                    times[which].push(duration);
+                }
+            };
+            note(0, time(stream, safe)?);
+            note(1, time(stream, raw)?);
+            if let Some(twin) = &mut twin {
+                note(2, time(stream, *twin)?);
+            }
+        }
+        let [safe, raw, twin] = times.map(|times| (!times.is_empty()).then(|| min_and_median(times).1));
+        let (safe, raw) = safe.zip(raw).ok_or("every form ran")?;
+        let ratio = |other: Duration| other.as_secs_f64() / safe.as_secs_f64();
+        print!(
+            "| {} | {} | {} | {} |",
+            self.name,
+            milliseconds(safe),
+            self.rate_text(self.rate(safe)),
+            milliseconds(raw)
+        );
+        match twin {
+            Some(twin) => println!(" {} | {:.3} | {:.3} |", milliseconds(twin), ratio(raw), ratio(twin)),
+            None => println!(" | {:.3} | |", ratio(raw)),
+        }
+        Ok(())
+    }
+
     /// Times `rust`, and `twin` in alternation with it, and prints the line.
     pub(crate) fn run(
         self,

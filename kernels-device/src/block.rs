@@ -5,7 +5,7 @@ use crate::host::{BarrierVotes, current, require_waiting};
 
 /// Waits until every thread of the block has come here, and makes their earlier writes visible to each other.
 ///
-/// Every thread of the block that has not ended must call it, at the same place. PTX: `bar.sync 0`.
+/// Every thread of the block that has not ended must call it, at the same place. PTX: `barrier.sync 0`.
 ///
 /// # Panics
 /// The CPU executor reports threads that wait at different places.
@@ -18,7 +18,7 @@ pub fn sync_threads() {
     vote("sync_threads", false);
 }
 
-/// [`sync_threads`], and gives the number of threads whose `predicate` is true. PTX: `bar.red.popc.u32`.
+/// [`sync_threads`], and gives the number of threads whose `predicate` is true. PTX: `barrier.red.popc.u32`.
 #[inline(always)]
 #[must_use = "`sync_threads` waits without a vote"]
 #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -29,7 +29,7 @@ pub fn sync_threads_count(predicate: bool) -> u32 {
     vote("sync_threads_count", predicate).count
 }
 
-/// [`sync_threads`], and says whether `predicate` is true in all threads. PTX: `bar.red.and.pred`.
+/// [`sync_threads`], and says whether `predicate` is true in all threads. PTX: `barrier.red.and.pred`.
 #[inline(always)]
 #[must_use = "`sync_threads` waits without a vote"]
 #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -43,7 +43,7 @@ pub fn sync_threads_and(predicate: bool) -> bool {
     }
 }
 
-/// [`sync_threads`], and says whether `predicate` is true in any thread. PTX: `bar.red.or.pred`.
+/// [`sync_threads`], and says whether `predicate` is true in any thread. PTX: `barrier.red.or.pred`.
 #[inline(always)]
 #[must_use = "`sync_threads` waits without a vote"]
 #[cfg_attr(not(warpsmith_device), track_caller)]

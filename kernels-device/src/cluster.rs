@@ -75,7 +75,7 @@ impl Cluster {
     /// each other, those to shared memory included.
     ///
     /// Every thread of every block of the cluster must call it, at the same place. PTX: `barrier.cluster.arrive.aligned` and
-    /// `barrier.cluster.wait.aligned`, compute capability 9.0; `bar.sync 0` below, where the block is alone.
+    /// `barrier.cluster.wait.aligned`, compute capability 9.0; `barrier.sync 0` below, where the block is alone.
     ///
     /// # Panics
     /// The CPU executor reports threads that wait at different places.

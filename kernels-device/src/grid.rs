@@ -42,8 +42,8 @@ impl Grid {
     ///
     /// A kernel that calls this is launched with `LaunchConfig::cooperative`; every other launch of it is refused.
     ///
-    /// PTX: `bar.red.or.pred` for the block, then `atom.add.u64` and `ld` of one counter by one thread of each block
-    /// between `fence.acq_rel.gpu`, then `bar.red.or.pred`.
+    /// PTX: `barrier.red.or.pred` for the block, then `atom.add.u64` and `ld` of one counter by one thread of each block
+    /// between `fence.acq_rel.gpu`, then `barrier.red.or.pred`.
     ///
     /// # Panics
     /// On the CPU executor, in a launch that is not cooperative. It also reports threads that wait at different places, and

@@ -89,7 +89,7 @@ impl ThreadBlock {
         block_dim()
     }
 
-    /// Waits for all threads of the block, as [`sync_threads`](crate::sync_threads). PTX: `bar.sync 0`.
+    /// Waits for all threads of the block, as [`sync_threads`](crate::sync_threads). PTX: `barrier.sync 0`.
     #[inline(always)]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn sync(&self) {

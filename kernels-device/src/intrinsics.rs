@@ -111,10 +111,23 @@ pub(crate) fn dynamic_shared_bytes() -> u32 {
     bytes
 }
 
+/// `a * b + c` in 64 bits.
+#[inline(always)]
+pub(crate) fn mad_wide(a: u32, b: u32, c: u64) -> u64 {
+    let result: u64;
+    // SAFETY: computes in registers.
+    unsafe {
+        ptx!("mad.wide.u32 {0}, {1}, {2}, {3};", out(reg) result, in(reg) a, in(reg) b, in(reg) c,
+            options(pure, nomem, nostack));
+    }
+    result
+}
+
 #[inline(always)]
 pub(crate) fn bar_sync() {
+    // Not `bar.sync`, which is for whole warps: lanes of one warp that wait at two places would do so without end.
     // SAFETY: a barrier writes no memory of its own.
-    unsafe { core::arch::asm!("/*ptx: bar.sync 0; */") };
+    unsafe { core::arch::asm!("/*ptx: barrier.sync 0; */") };
 }
 
 macro_rules! barrier_votes {
@@ -129,9 +142,9 @@ macro_rules! barrier_votes {
     )*};
 }
 barrier_votes! {
-    bar_red_popc "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.popc.u32 {0}, 0, %vote; }}"
-    bar_red_and "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.and.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
-    bar_red_or "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; bar.red.or.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
+    bar_red_popc "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; barrier.red.popc.u32 {0}, 0, %vote; }}"
+    bar_red_and "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; barrier.red.and.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
+    bar_red_or "{{ .reg .pred %vote; setp.ne.u32 %vote, {1}, 0; barrier.red.or.pred %vote, 0, %vote; selp.u32 {0}, 1, 0, %vote; }}"
 }
 
 #[inline(always)]

@@ -63,9 +63,9 @@ pub use index::{
     grid_stride, grid_stride_2d, grid_stride_3d, run_idx, run_stride, thread_idx,
 };
 pub use named::NamedBarrier;
-pub use shared::{PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};
+pub use shared::{DynamicShared, PaddedRows, Rows, SharedArray, dynamic_shared, dynamic_shared_bytes};
 pub use slot::{SlotIdx, block_stride, slot_idx};
-pub use strided::{SliceViews, Strided};
+pub use strided::{PlaneView, SliceViews, Strided};
 pub use timing::{breakpoint, clock, global_timer, nanosleep, trap};
 pub use vector::{
     Bf16x2, Bf16x4, Bf16x8, F16x2, F16x4, F16x8, F32x2, F32x4, F64x2, I32x2, I32x4, I64x2, SliceVectors, U8x4, U8x16,

@@ -1,16 +1,18 @@
 //! Shared memory: one allocation for the threads of a block.
 //!
-//! [`shared_array!`](crate::shared_array) gives arrays that are filled and read in phases, without `unsafe`.
-//! [`shared!`](crate::shared) and [`dynamic_shared`] hand out raw pointers: who writes what between which barriers is
+//! [`shared_array!`](macro@crate::shared_array) gives arrays that are filled and read in phases, without `unsafe`.
+//! [`shared!`](macro@crate::shared) and [`dynamic_shared`] hand out raw pointers: who writes what between which barriers is
 //! the kernel's business, and so the accesses are `unsafe`.
 
+mod carve;
 mod phases;
 mod shape;
 
+pub use carve::DynamicShared;
 pub use phases::{Reading, SharedArray, Writing};
-pub use shape::{PaddedRows, Rows, Shape};
+pub use shape::{PaddedRows, Rows, Shape, StaticShape};
 
-/// A place that allocates shared memory; a static made by [`shared!`](crate::shared).
+/// A place that allocates shared memory; a static made by [`shared!`](macro@crate::shared).
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C)]

@@ -22,15 +22,21 @@ impl SlotIdx {
     #[inline(always)]
     #[must_use]
     pub fn round(&self, rounds: usize) -> Self {
-        let block = block_dim();
-        let threads = block.x.wrapping_mul(block.y).wrapping_mul(block.z) as usize;
-        Self { number: self.number.saturating_add(rounds.saturating_mul(threads)), stamp: self.stamp }
+        Self { number: self.number.saturating_add(rounds.saturating_mul(threads_of_block())), stamp: self.stamp }
     }
 
     #[inline(always)]
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
     }
+}
+
+/// Threads of the block.
+#[inline(always)]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub(crate) fn threads_of_block() -> usize {
+    let block = block_dim();
+    block.x.wrapping_mul(block.y).wrapping_mul(block.z) as usize
 }
 
 /// The thread's own slot: its number in the block, counted x fastest.
@@ -46,11 +52,9 @@ pub fn slot_idx() -> SlotIdx {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_stride(len: usize) -> BlockStride {
-    let block = block_dim();
-    let threads = block.x.wrapping_mul(block.y).wrapping_mul(block.z) as usize;
     BlockStride {
         next: thread_in_block() as usize,
-        step: threads,
+        step: threads_of_block(),
         len: len.min(isize::MAX as usize),
         stamp: Stamp::now(),
     }

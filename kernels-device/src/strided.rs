@@ -55,6 +55,64 @@ impl<'a, T, const N: usize> Strided<'a, T, N> {
     }
 }
 
+/// A slice seen as rows of `width` elements: made by [`SliceViews::plane`], which checks the whole.
+#[derive(Debug)]
+pub struct PlaneView<'a, T> {
+    slice: &'a [T], // Invariant: at least `width * height` elements.
+    width: i32,     // Invariant: above 0.
+    height: i32,    // Invariant: above 0.
+}
+
+impl<T> Clone for PlaneView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for PlaneView<'_, T> {}
+
+impl<'a, T> PlaneView<'a, T> {
+    /// The element in column `x` and row `y`, or `None` outside.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, x: i32, y: i32) -> Option<&'a T> {
+        let inside = x >= 0 && x < self.width && y >= 0 && y < self.height;
+        // SAFETY: the place is inside.
+        inside.then(|| unsafe { self.element(x, y) })
+    }
+
+    /// The element in column `x` and row `y`, or the nearest one where that is outside: past its edges the plane goes on
+    /// as at the edge, as a texture does that is clamped.
+    #[inline(always)]
+    #[must_use]
+    pub fn clamped(&self, x: i32, y: i32) -> &'a T {
+        // The lower bound last: it is below the other, so this is a clamp. Neither subtraction wraps around.
+        let x = x.min(self.width.wrapping_sub(1)).max(0);
+        let y = y.min(self.height.wrapping_sub(1)).max(0);
+        // SAFETY: both are from 0 to one less than the shape's extent.
+        unsafe { self.element(x, y) }
+    }
+
+    /// # Safety
+    /// `0 <= x < width` and `0 <= y < height`.
+    #[inline(always)]
+    unsafe fn element(&self, x: i32, y: i32) -> &'a T {
+        let place = multiply_add(y as u32, self.width as u32, x as u32);
+        // SAFETY: the caller's promise, and the slice has all of the plane.
+        unsafe { &*self.slice.as_ptr().add(place) }
+    }
+}
+
+/// `a * b + c` in 64 bits, as one instruction: the optimiser, which knows that the numbers once had 64 bits, takes three.
+#[inline(always)]
+fn multiply_add(a: u32, b: u32, c: u32) -> usize {
+    #[cfg(warpsmith_device)]
+    return crate::intrinsics::mad_wide(a, b, u64::from(c)) as usize;
+    #[cfg(not(warpsmith_device))]
+    {
+        (a as usize) * (b as usize) + c as usize
+    }
+}
+
 /// Views of slices with one check for many accesses.
 pub trait SliceViews<T> {
     /// `count` runs of `N` elements, the first at `start`, each `stride` elements after the one before. What a loop would
@@ -74,6 +132,21 @@ pub trait SliceViews<T> {
     /// assert_eq!(pairs.iter().map(|pair| pair[1]).sum::<i32>(), 18);
     /// ```
     fn strided<const N: usize>(&self, start: usize, stride: usize, count: usize) -> Strided<'_, T, N>;
+
+    /// The slice as `height` rows of `width` elements, one after another; what follows them is left out.
+    ///
+    /// # Panics
+    /// When the slice is shorter than that, or an extent is 0 or above 2^31 - 1.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith_device::SliceViews;
+    ///
+    /// let plane = [1, 2, 3, 4, 5, 6].plane(3, 2);
+    /// assert_eq!(plane.get(2, 1), Some(&6));
+    /// assert_eq!((plane.get(3, 1), plane.clamped(3, -7)), (None, &3));
+    /// ```
+    fn plane(&self, width: usize, height: usize) -> PlaneView<'_, T>;
 }
 
 impl<T> SliceViews<T> for [T] {
@@ -89,6 +162,23 @@ impl<T> SliceViews<T> for [T] {
         }
         Strided { slice: self, start, stride, count }
     }
+
+    #[inline]
+    #[cfg_attr(not(warpsmith_device), track_caller)]
+    fn plane(&self, width: usize, height: usize) -> PlaneView<'_, T> {
+        // Both below 2^31, so that one multiplication gives the whole product; which is neither 0 nor above the length.
+        let product = u64::from(width as u32).wrapping_mul(u64::from(height as u32));
+        if (width | height) >> 31 != 0 || product.wrapping_sub(1) >= self.len() as u64 {
+            no_plane(width, height, self.len());
+        }
+        PlaneView { slice: self, width: width as i32, height: height as i32 }
+    }
+}
+
+#[cfg_attr(warpsmith_device, inline(always))]
+#[cfg_attr(not(warpsmith_device), cold, inline(never), track_caller)]
+fn no_plane(width: usize, height: usize, len: usize) -> ! {
+    panic!("a slice of {len} is no plane of {height} rows of {width}: extents are from 1 to 2147483647")
 }
 
 #[cfg_attr(warpsmith_device, inline(always))]
@@ -122,5 +212,22 @@ mod tests {
             assert!(!fits(start, stride, count), "{start} {stride} {count}");
         }
         assert!(std::panic::catch_unwind(|| *values.strided::<3>(0, 1, 4).at(4)).is_err());
+    }
+
+    #[test]
+    fn planes_clamp_to_their_edges_and_no_further() {
+        let values: Vec<i32> = (0..20).collect();
+        let plane = values.plane(3, 5);
+        for y in [i32::MIN, -1, 0, 2, 4, 5, i32::MAX] {
+            for x in [i32::MIN, -1, 0, 1, 2, 3, i32::MAX] {
+                let nearest = y.clamp(0, 4) * 3 + x.clamp(0, 2);
+                assert_eq!(*plane.clamped(x, y), nearest, "{x}, {y}");
+                let inside = (0..3).contains(&x) && (0..5).contains(&y);
+                assert_eq!(plane.get(x, y).copied(), inside.then_some(nearest), "{x}, {y}");
+            }
+        }
+        for (width, height) in [(0, 5), (5, 0), (3, 7), (21, 1), (usize::MAX, 1), (1 << 31, 1 << 33), (1 << 31, 0)] {
+            assert!(std::panic::catch_unwind(|| values.plane(width, height).width).is_err(), "{width}, {height}");
+        }
     }
 }

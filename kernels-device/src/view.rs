@@ -69,7 +69,8 @@ impl Witness for Idx3 {
 ///
 /// # Safety
 /// [`Self::element`] gives different elements for the witnesses of different threads of one launch, whatever the
-/// launch's shape. Size is at most 56 bytes and alignment at most 8.
+/// launch's shape. Size is at most 56 bytes and alignment at most 8. [`Self::FITS`] is true only where a map reaches a
+/// launch in no way but with a slice that holds every element it gives.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which thread owns which element",
     note = "the maps are `Linear` (one element a thread), `Runs<N>`, `Striped<N>`, `PerBlock`, `Plane` (2-D), `Tiles<N>`, \
@@ -78,6 +79,10 @@ impl Witness for Idx3 {
 pub unsafe trait OwnershipMap: KernelValue {
     /// The witness that proves an element to be the calling thread's.
     type Index: Witness;
+
+    /// Whether every element that the map gives lies inside the slice: a launch takes such a map only from a view that was
+    /// checked when it was made, so that the kernel need not.
+    const FITS: bool = false;
 
     /// The witness's element; `None` when it lies outside the map's shape.
     fn element(&self, index: &Self::Index) -> Option<usize>;
@@ -193,6 +198,7 @@ unsafe impl KernelValue for Plane {
 // of threads along it; and different places are different elements, because `x < width <= stride` and nothing wraps around.
 unsafe impl OwnershipMap for Plane {
     type Index = Idx2;
+    const FITS: bool = true;
 
     #[inline]
     fn element(&self, index: &Idx2) -> Option<usize> {
@@ -255,6 +261,7 @@ unsafe impl KernelValue for Volume {
 // different elements, and nothing wraps around.
 unsafe impl OwnershipMap for Volume {
     type Index = Idx3;
+    const FITS: bool = true;
 
     #[inline]
     fn element(&self, index: &Idx3) -> Option<usize> {
@@ -372,10 +379,10 @@ impl<T, M: OwnershipMap> GridSliceMut<'_, T, M> {
         index.stamp().check();
         let element = self.map.element(index)?;
         // The check comes before the address, so that one comparison serves both.
-        if element >= self.len {
+        if !M::FITS && element >= self.len {
             return None;
         }
-        // SAFETY: `element < len` was just checked.
+        // SAFETY: `element < len` was just checked, here or, for the map's whole shape, before the launch.
         Some(unsafe { self.ptr.add(element) })
     }
 }

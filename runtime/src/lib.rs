@@ -89,8 +89,8 @@ pub use warpsmith_device::{
     U8x4, U8x16, U16x2, U16x4, U16x8, U32x2, U32x4, U64x2, Vector,
 };
 pub use warpsmith_device::{
-    PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles, TransposedTiles,
-    block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
+    DynamicShared, PaddedRows, Patches, PerBlock, Rows, SharedArray, SliceViews, SlotIdx, Striped, Tiles,
+    TransposedTiles, block_leader, block_stride, patch_idx, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
 pub use warpsmith_device::{
     atomic, bits, block, collective, fence, groups, index, math, shape, shared, slot, strided, view, warp,

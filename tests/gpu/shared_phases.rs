@@ -399,3 +399,59 @@ fn a_handle_is_of_no_use_after_its_threads_run() {
         assert!(error.to_string().contains("outside the run of the thread that made it"), "{error}");
     }
 }
+
+/// Three arrays of different types out of dynamic shared memory, the middle one aligned after odd bytes.
+#[kernel]
+fn carved(input: &[u32], lens: [usize; 3], mut output: GridSliceMut<[u32; 4]>) {
+    let i = global_idx();
+    let thread = slot_idx().get();
+    let value = input[i.get()];
+    let mut carver = DynamicShared::new();
+    let mut bytes = carver.take::<u8>(lens[0]);
+    let mut doubles = carver.take::<f64>(lens[1]);
+    let mut words = carver.take::<u32>(lens[2]);
+    let left = carver.left();
+    bytes.fill_with(|at| at as u8);
+    doubles.fill_with(|at| at as f64 + 0.5);
+    words.put(value);
+    let (bytes, doubles, words) = (bytes.sync(), doubles.without_sync(), words.without_sync());
+    if let Some(output) = output.get_mut(&i) {
+        let sum: u32 = (0..lens[0]).map(|at| u32::from(bytes.at(at))).sum();
+        let total: f64 = (0..lens[1]).map(|at| doubles.at(at)).sum();
+        *output = [sum, (total * 2.0) as u32, words.at(words.len() - 1 - thread), left as u32];
+    }
+}
+
+#[test]
+fn case_f4_dynamic_shared_memory_is_carved_into_arrays_that_do_not_overlap() {
+    let input: Vec<u32> = (0..2 * BLOCK as u64).map(|i| random(44, i) as u32).collect();
+    // The last is above 48 KiB, which the launch has to opt in to.
+    for lens in [[3, 5, BLOCK], [0, 0, BLOCK], [101, 6000, BLOCK]] {
+        let doubles = lens[0].next_multiple_of(8);
+        let bytes = doubles + 8 * lens[1] + 4 * lens[2];
+        let sum = (0..lens[0] as u32).sum::<u32>();
+        let total = (lens[1] * lens[1]) as u32;
+        let expected: Vec<[u32; 4]> =
+            (0..2 * BLOCK).map(|i| [sum, total, input[i / BLOCK * BLOCK + BLOCK - 1 - i % BLOCK], 12]).collect();
+        check_on_devices(&expected, |stream| {
+            let config = LaunchConfig::new(2, BLOCK as u32).with_shared_bytes(bytes as u32 + 12);
+            let mut output = stream.zeroed::<[u32; 4]>(input.len())?;
+            carved::launch(stream, config, &stream.to_device(&input)?, lens, &mut output)?;
+            stream.to_host(&output)
+        });
+    }
+    for device in devices() {
+        let stream = device.stream().expect("a device gives streams");
+        let input = stream.to_device(&input).expect("a small copy works");
+        let mut output = stream.zeroed::<[u32; 4]>(2 * BLOCK).expect("a small allocation works");
+        for (lens, message) in [
+            ([3, 5, BLOCK], "an array of 96 items of 4 bytes from byte 48 on does not fit into the launch's 400 bytes"),
+            ([1, usize::MAX / 4, 1], "items of 8 bytes from byte 8 on does not fit into the launch's 400 bytes"),
+        ] {
+            let config = LaunchConfig::new(2, BLOCK as u32).with_shared_bytes(400);
+            carved::launch(&stream, config, &input, lens, &mut output).expect("the launch itself works");
+            let error = stream.synchronize().expect_err("too little shared memory").to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

@@ -48,8 +48,8 @@ fn inside_a_function(limit: u32, mut output: GridSliceMut<u32>) {
 
 #[test]
 fn a_barrier_is_never_duplicated() {
-    ptx::of(module_path!(), "between_two_equal_tests").check_count("bar.sync", 1).check_not("barrier.sync");
-    ptx::of(module_path!(), "inside_a_function").check_count("bar.sync", 1).check_not("barrier.sync");
+    ptx::of(module_path!(), "between_two_equal_tests").check_count("barrier.sync", 1).check_not("bar.sync");
+    ptx::of(module_path!(), "inside_a_function").check_count("barrier.sync", 1).check_not("bar.sync");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_grid_sync_counts_blocks_between_fences() {
         .check_count("fence.acq_rel.gpu", 2)
         .check("ld.relaxed.gpu.global.u64")
         .check("ld.relaxed.sys.u64")
-        .check("bar.red.or.pred")
+        .check("barrier.red.or.pred")
         .check("nanosleep.u32");
     ptx::of(module_path!(), "does_not_sync").check_not("fence.").check_not("bar.").check_not("ld.relaxed.sys");
 }

@@ -254,7 +254,7 @@ fn with_barriers(mut y: GridSliceMut<u32>) {
 
 #[test]
 fn loops_with_barriers_unroll_in_full() {
-    ptx::of(module_path!(), "with_barriers").check_count("bar.sync", 10);
+    ptx::of(module_path!(), "with_barriers").check_count("barrier.sync", 10);
 }
 
 /// Code that is not often needed.

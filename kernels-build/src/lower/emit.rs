@@ -163,7 +163,6 @@ fn variant(
     geometry::fold(&context, &module, entry.options.block, along_x);
     let lowest = architectures.iter().copied().min().unwrap_or(75);
     answer_architecture(&context, &module, lowest)?;
-    answer_block(&context, &module, entry);
     build_entry(&context, &module, entry, record.hidden_count())?;
     let (pipeline, level) = level(entry);
     let lowest = machine_at(lowest, ptx_version(lowest), level)?;
@@ -358,26 +357,6 @@ fn answer_architecture(context: &Context, module: &Module, architecture: u32) ->
         call.replace_with(context.int(32).int_value(u64::from(u64::from(architecture) >= least)));
     }
     Ok(())
-}
-
-/// A kernel for one block shape knows that shape, and which thread indices there are: what it computes from them folds.
-fn answer_block(context: &Context, module: &Module, entry: &Entry) {
-    if entry.options.block == [0; 3] {
-        return;
-    }
-    let calls_of = |register: &str| module.function(&format!("llvm.nvvm.read.ptx.sreg.{register}")).map(Value::users);
-    for (axis, size) in ["x", "y", "z"].into_iter().zip(entry.options.block) {
-        for call in calls_of(&format!("ntid.{axis}")).unwrap_or_default() {
-            call.replace_with(context.int(32).int_value(u64::from(size)));
-        }
-        for call in calls_of(&format!("tid.{axis}")).unwrap_or_default() {
-            if size == 1 {
-                call.replace_with(context.int(32).int_value(0));
-            } else {
-                call.set_range(context, context.below_node(size));
-            }
-        }
-    }
 }
 
 /// What is known of the kernel before optimisation.
@@ -657,7 +636,7 @@ fn has_unbounded_stack(module: &Module) -> bool {
 }
 
 /// Changes with the PTX that this crate makes of the same bitcode, so that no older one comes from the cache.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// A kernel's cache entry is named by all that its PTX depends on.
 fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {

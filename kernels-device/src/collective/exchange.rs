@@ -7,7 +7,7 @@ use crate::shared_array;
 
 /// Gives every thread the value of thread number `from`.
 ///
-/// PTX: a trip through shared memory and two `bar.sync`. All threads of the block must call it with the same `from`.
+/// PTX: a trip through shared memory and two `barrier.sync`. All threads of the block must call it with the same `from`.
 ///
 /// # Panics
 /// When the block has no thread `from`.
@@ -37,7 +37,7 @@ fn check_threads(place: &Place, expected: usize) {
 /// Turns `N` items a thread that lie striped over the block (item `j` of thread `t` is number `j * THREADS + t`, as
 /// [`Striped`](crate::Striped) has it) into blocked ones: number `t * N + j`. A transpose in shared memory.
 ///
-/// PTX: `N` stores, `N` loads, two `bar.sync`. All threads of the block must call it.
+/// PTX: `N` stores, `N` loads, two `barrier.sync`. All threads of the block must call it.
 ///
 /// # Panics
 /// When the block has not `THREADS` threads.

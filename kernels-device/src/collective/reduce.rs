@@ -11,7 +11,7 @@ use crate::warp::WarpValue;
 /// `((0 1) (2 3)) ((4 5) (6 7))`, in each warp; the warps' results are combined from the first to the last. So sums of
 /// floats are the same in every run, and on the CPU.
 ///
-/// PTX: 5 `shfl.sync`, a trip through shared memory, two `bar.sync`. All threads of the block must call it.
+/// PTX: 5 `shfl.sync`, a trip through shared memory, two `barrier.sync`. All threads of the block must call it.
 ///
 /// # Examples
 /// ```

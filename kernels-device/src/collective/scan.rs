@@ -56,7 +56,7 @@ fn scan<T: AnyBits + WarpValue>(value: T, combine: impl Fn(T, T) -> T) -> Scanne
 /// Combines the values of the threads up to and including the calling one, in order.
 ///
 /// `combine` must be associative; it need not be commutative. PTX: 6 `shfl.sync`, a trip through shared memory, two
-/// `bar.sync`. All threads of the block must call it.
+/// `barrier.sync`. All threads of the block must call it.
 ///
 /// # Source
 /// CUDA C++ Programming Guide, "Warp Shuffle Functions", the example of a scan.

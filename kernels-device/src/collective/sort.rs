@@ -13,7 +13,7 @@ const MOST_THREADS: usize = 1024;
 ///
 /// `is_less` must be a strict weak order, as for `sort_unstable_by`; with one that is not, the values come in some order, or
 /// some of them twice. PTX: for 1024 threads 55 steps, 40 of them with one `shfl.sync` and 15 with a trip through shared memory
-/// and two `bar.sync`. All threads of the block must call it.
+/// and two `barrier.sync`. All threads of the block must call it.
 ///
 /// # Examples
 /// ```

@@ -189,7 +189,11 @@ pub(crate) fn div(a: f64, b: f64, format: Format, mode: Mode) -> f64 {
 }
 
 pub(crate) fn fma(a: f64, b: f64, c: f64, format: Format, mode: Mode) -> f64 {
-    if !a.is_finite() || !b.is_finite() || !c.is_finite() {
+    if a.is_finite() && b.is_finite() && !c.is_finite() {
+        // Their product as `f64` might be infinite, which it is not.
+        return c;
+    }
+    if !a.is_finite() || !b.is_finite() {
         return a * b + c;
     }
     if a == 0.0 || b == 0.0 {

@@ -8,12 +8,13 @@
 //! the lowering). A slot that another thread writes in the same phase, or that nobody wrote, reads as some value.
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
-use super::{Shape, SharedSite};
+use super::{Shape, SharedSite, StaticShape};
 use crate::bits::AnyBits;
 use crate::block::sync_threads;
 use crate::index::Stamp;
-use crate::slot::{SlotIdx, block_stride, slot_idx};
+use crate::slot::{SlotIdx, slot_idx, threads_of_block};
 
 /// The phase in which threads write.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub enum Writing {}
 pub enum Reading {}
 
 /// An array in shared memory that the threads of a block fill and read in turns; made by
-/// [`shared_array!`](crate::shared_array).
+/// [`shared_array!`](macro@crate::shared_array).
 ///
 /// Every thread of the block has its own handle of the one array. In the phase [`Writing`] it writes, each thread its
 /// own slots; [`sync`](Self::sync) waits for all threads and gives the phase [`Reading`], in which every slot can be
@@ -45,8 +46,9 @@ pub enum Reading {}
 ///     tile.sync().at(63 - thread_idx().x as usize)
 /// }
 /// ```
-pub struct SharedArray<S: Shape, Phase> {
-    first: *mut S::Item, // Invariant: the storage of a shape `S`, alive as long as the run that `stamp` names.
+pub struct SharedArray<S: Shape + ?Sized, Phase> {
+    first: *mut S::Item, // Invariant: storage of a shape `S` and this extent, alive as long as the run that `stamp` names.
+    extent: S::Extent,
     stamp: Stamp,
     _phase: PhantomData<Phase>,
 }
@@ -68,18 +70,24 @@ macro_rules! shared_array {
     }};
 }
 
-impl<S: Shape, Phase> SharedArray<S, Phase> {
+impl<S: Shape + ?Sized, Phase> SharedArray<S, Phase> {
     /// Number of slots.
     #[inline(always)]
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "the length is part of the type")]
-    pub const fn len(&self) -> usize {
-        S::LEN
+    pub fn len(&self) -> usize {
+        S::len(self.extent)
+    }
+
+    /// Whether the array has no slots.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     #[inline(always)]
     fn turn<Next>(self) -> SharedArray<S, Next> {
-        SharedArray { first: self.first, stamp: self.stamp, _phase: PhantomData }
+        SharedArray { first: self.first, extent: self.extent, stamp: self.stamp, _phase: PhantomData }
     }
 
     #[inline(always)]
@@ -99,16 +107,29 @@ impl<S: Shape, Phase> SharedArray<S, Phase> {
     }
 }
 
-impl<S: Shape> SharedArray<S, Writing> {
+impl<S: StaticShape> SharedArray<S, Writing> {
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn __new<F: Fn(), const LINE: u32, const COLUMN: u32>(instance: &F, site: &'static SharedSite) -> Self {
         let storage = super::allocate::<S::Storage, F, LINE, COLUMN>(instance, site);
-        Self { first: storage.cast(), stamp: Stamp::now(), _phase: PhantomData }
+        Self { first: storage.cast(), extent: (), stamp: Stamp::now(), _phase: PhantomData }
     }
+}
 
+impl<T: AnyBits> SharedArray<[T], Writing> {
+    /// An array of `len` items.
+    ///
+    /// # Safety
+    /// `first` is aligned and to memory of the block for so many.
+    #[inline(always)]
+    pub(super) unsafe fn of_length(first: *mut T, len: usize, stamp: Stamp) -> Self {
+        Self { first, extent: len, stamp, _phase: PhantomData }
+    }
+}
+
+impl<S: Shape + ?Sized> SharedArray<S, Writing> {
     /// Writes the slot with the calling thread's number in the block.
     ///
     /// # Panics
@@ -131,12 +152,40 @@ impl<S: Shape> SharedArray<S, Writing> {
     }
 
     /// Writes every slot of the calling thread's: all slots, once all threads have done so.
+    ///
+    /// Up to eight values are made before the first is written, so that the loads which they come from overlap.
     #[inline(always)]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn fill_with(&mut self, mut value: impl FnMut(S::Index) -> S::Item) {
-        for slot in block_stride(S::LEN) {
-            let index = S::index(slot.get());
-            self.scatter(index, value(index));
+        const TOGETHER: usize = 8;
+        let (own, threads, len) = (slot_idx().get(), threads_of_block(), self.len());
+        let mut first = own;
+        // Nothing wraps around: a length is far below `usize::MAX`, and a block has 1024 threads at most.
+        let step = threads.wrapping_mul(TOGETHER);
+        while first < len {
+            let mut values = [const { MaybeUninit::<S::Item>::uninit() }; TOGETHER];
+            let mut i = 0;
+            while i < TOGETHER {
+                let number = first.wrapping_add(i.wrapping_mul(threads));
+                if number < len {
+                    values[i] = MaybeUninit::new(value(S::index(number)));
+                }
+                i = i.wrapping_add(1);
+            }
+            let mut i = 0;
+            while i < TOGETHER {
+                let number = first.wrapping_add(i.wrapping_mul(threads));
+                if number < len {
+                    // SAFETY: the value was made for this number just above.
+                    self.store(S::place(number), unsafe { values[i].assume_init() });
+                }
+                i = i.wrapping_add(1);
+            }
+            // Mostly known when the kernel is compiled: then there is no loop.
+            if step >= len {
+                break;
+            }
+            first = first.wrapping_add(step);
         }
     }
 
@@ -148,9 +197,9 @@ impl<S: Shape> SharedArray<S, Writing> {
     #[inline(always)]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn scatter(&mut self, index: S::Index, value: S::Item) {
-        match S::slot(index) {
+        match S::slot(self.extent, index) {
             Some(place) => self.store(place, value),
-            None => S::outside(index, 1),
+            None => S::outside(self.extent, index, 1),
         }
     }
 
@@ -161,7 +210,7 @@ impl<S: Shape> SharedArray<S, Writing> {
     #[inline(always)]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn scatter_run<const N: usize>(&mut self, index: S::Index, values: [S::Item; N]) {
-        let Some(place) = S::run(index, N) else { S::outside(index, N) };
+        let Some(place) = S::run(self.extent, index, N) else { S::outside(self.extent, index, N) };
         let mut i = 0;
         while i < N {
             self.store(place.wrapping_add(i), values[i]);
@@ -169,7 +218,7 @@ impl<S: Shape> SharedArray<S, Writing> {
         }
     }
 
-    /// Waits for all threads of the block and turns to reading. PTX: `bar.sync 0`.
+    /// Waits for all threads of the block and turns to reading. PTX: `barrier.sync 0`.
     #[inline(always)]
     #[must_use = "`sync_threads` waits without turning to reading"]
     #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -187,7 +236,7 @@ impl<S: Shape> SharedArray<S, Writing> {
     }
 }
 
-impl<S: Shape> SharedArray<S, Reading> {
+impl<S: Shape + ?Sized> SharedArray<S, Reading> {
     /// Reads a slot.
     ///
     /// # Panics
@@ -196,9 +245,9 @@ impl<S: Shape> SharedArray<S, Reading> {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn at(&self, index: S::Index) -> S::Item {
-        match S::slot(index) {
+        match S::slot(self.extent, index) {
             Some(place) => self.load(place),
-            None => S::outside(index, 1),
+            None => S::outside(self.extent, index, 1),
         }
     }
 
@@ -207,7 +256,7 @@ impl<S: Shape> SharedArray<S, Reading> {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn get(&self, index: S::Index) -> Option<S::Item> {
-        S::slot(index).map(|place| self.load(place))
+        S::slot(self.extent, index).map(|place| self.load(place))
     }
 
     /// Reads `N` neighbouring slots of one row, in pieces of 16 bytes where their place is known to be aligned.
@@ -218,13 +267,13 @@ impl<S: Shape> SharedArray<S, Reading> {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn run<const N: usize>(&self, index: S::Index) -> [S::Item; N] {
-        match S::run(index, N) {
+        match S::run(self.extent, index, N) {
             Some(place) => core::array::from_fn(|i| self.load(place.wrapping_add(i))),
-            None => S::outside(index, N),
+            None => S::outside(self.extent, index, N),
         }
     }
 
-    /// Waits for all threads of the block and turns to writing again. PTX: `bar.sync 0`.
+    /// Waits for all threads of the block and turns to writing again. PTX: `barrier.sync 0`.
     #[inline(always)]
     #[must_use = "`sync_threads` waits without turning to writing"]
     #[cfg_attr(not(warpsmith_device), track_caller)]
@@ -242,9 +291,9 @@ impl<S: Shape> SharedArray<S, Reading> {
     }
 }
 
-impl<S: Shape, Phase> core::fmt::Debug for SharedArray<S, Phase> {
+impl<S: Shape + ?Sized, Phase> core::fmt::Debug for SharedArray<S, Phase> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("SharedArray").field("len", &S::LEN).finish_non_exhaustive()
+        f.debug_struct("SharedArray").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 

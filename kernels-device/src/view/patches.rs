@@ -95,6 +95,7 @@ unsafe impl<const ROWS: usize, const COLUMNS: usize> KernelValue for Patches<ROW
 // nothing wraps around: places are below 2^54.
 unsafe impl<const ROWS: usize, const COLUMNS: usize> OwnershipMap for Patches<ROWS, COLUMNS> {
     type Index = PatchIdx<ROWS, COLUMNS>;
+    const FITS: bool = true;
 
     #[inline]
     fn element(&self, index: &PatchIdx<ROWS, COLUMNS>) -> Option<usize> {

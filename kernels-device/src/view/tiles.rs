@@ -124,6 +124,7 @@ macro_rules! tiles {
         // in it and `nth`, and nothing wraps around; different places are different elements, as for `Plane`.
         unsafe impl<const N: usize> OwnershipMap for $map<N> {
             type Index = $witness<N>;
+            const FITS: bool = true;
 
             #[inline]
             fn element(&self, index: &$witness<N>) -> Option<usize> {

@@ -23,6 +23,9 @@ const POOLED_STACKS: usize = 4096;
 /// Stacks of finished launches, with their sizes in bytes.
 static POOL: Mutex<Vec<(usize, DefaultStack)>> = Mutex::new(Vec::new());
 
+/// Most stacks of a launch, whatever the system maps: making more takes longer than any kernel that needs them.
+const MOST_STACKS: u64 = 16_384;
+
 /// How many stacks a launch may have at once, so that they stay within what the system maps: a stack with its guard page
 /// takes two mappings. As many again are for cooperative launches, and a quarter of all mappings for everything else in
 /// the process.
@@ -31,7 +34,7 @@ pub(super) fn stacks_at_once() -> u64 {
         let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
         limit.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
     });
-    *MAPPINGS / 8 * 3 / 2
+    (*MAPPINGS / 8 * 3 / 2).min(MOST_STACKS)
 }
 
 /// How many blocks of this many threads may run at once.
