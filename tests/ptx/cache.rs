@@ -8,7 +8,6 @@ use warpsmith::{
 use warpsmith_tests::ptx;
 
 /// One load and one store of each width.
-#[expect(clippy::too_many_arguments, reason = "an input and an output for each width")]
 #[kernel]
 fn streaming(
     bytes: &[u8],
