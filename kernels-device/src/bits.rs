@@ -12,10 +12,11 @@ use crate::abi::KernelValue;
 /// Every one of the type's bytes belongs to a value, so it has no padding, and every pattern of all its bits is a valid
 /// value that upholds what the type promises.
 #[diagnostic::on_unimplemented(
-    message = "not every bit pattern is a value of `{Self}`",
+    message = "`{Self}` is not known to be plain data of which every bit pattern is a value",
     label = "some bit patterns are no value of this type, or it is not known that all are",
     note = "integers, `f32`, `f64`, `f16`, `bf16` and arrays of them take any bits, and so do structs of such with \
-            `#[derive(AnyBits)]`; `bool`, `char`, `Option`, tuples and enums do not"
+            `#[derive(AnyBits)]`; `bool`, `char`, `Option`, tuples and enums do not",
+    note = "atomics are not `Copy`, which this asks for too: in shared memory, `shared!([AtomicU32; N])` holds them"
 )]
 pub unsafe trait AnyBits: KernelValue {}
 

@@ -187,6 +187,9 @@ impl Ptx {
                     "PTX has no registers to clobber; memory counts as changed unless `options(nomem)` is given",
                 ));
             }
+            "else" => {
+                return Err(Error::new(word.span(), "what the CPU executor does comes after a `;`: `..; else { .. }`"));
+            }
             other => {
                 let message = format!(
                     "`{other}` is no operand: there are `in`, `out`, `lateout`, `inout` and `inlateout` with `(reg)`, `(pred)` or \

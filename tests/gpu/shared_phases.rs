@@ -277,7 +277,7 @@ fn an_index_outside_the_shape_is_a_panic() {
         assert_eq!(stream.to_host(&output).expect("nothing panicked"), [7; 32]);
         outside::launch(&stream, LaunchConfig::new(1, 32), 8, &mut output).expect("the launch itself works");
         let error = stream.synchronize().expect_err("column 8 of 8").to_string();
-        assert!(error.contains("1 from slot [1, 8] on are outside a shared array of 4 by 8 slots"), "{error}");
+        assert!(error.contains("access to 1 slot(s) from [1, 8] on leaves a shared array of 4 by 8 slots"), "{error}");
     }
 }
 

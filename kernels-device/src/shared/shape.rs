@@ -91,7 +91,7 @@ unsafe impl<T: AnyBits, const N: usize> Shape for [T; N] {
     #[cfg_attr(warpsmith_device, inline(always))]
     #[cfg_attr(not(warpsmith_device), cold, inline(never), track_caller)]
     fn outside((): (), index: usize, count: usize) -> ! {
-        panic!("{count} from slot {index} on are outside a shared array of {N} slots")
+        panic!("access to {count} slot(s) from {index} on leaves a shared array of {N} slots")
     }
 }
 
@@ -134,7 +134,7 @@ unsafe impl<T: AnyBits> Shape for [T] {
     #[cfg_attr(warpsmith_device, inline(always))]
     #[cfg_attr(not(warpsmith_device), cold, inline(never), track_caller)]
     fn outside(extent: usize, index: usize, count: usize) -> ! {
-        panic!("{count} from slot {index} on are outside a shared array of {extent} slots")
+        panic!("access to {count} slot(s) from {index} on leaves a shared array of {extent} slots")
     }
 }
 
@@ -201,7 +201,7 @@ macro_rules! two_dimensional {
             #[cfg_attr(warpsmith_device, inline(always))]
             #[cfg_attr(not(warpsmith_device), cold, inline(never), track_caller)]
             fn outside((): (), [row, column]: [usize; 2], count: usize) -> ! {
-                panic!("{count} from slot [{row}, {column}] on are outside a shared array of {ROWS} by {COLUMNS} slots")
+                panic!("access to {count} slot(s) from [{row}, {column}] on leaves a shared array of {ROWS} by {COLUMNS} slots")
             }
         }
 

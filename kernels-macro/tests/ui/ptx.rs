@@ -33,6 +33,7 @@ fn syntax(x: u32, text: &str) -> u32 {
         ptx!("mov.u32 {0}, 1;", out(reg) r; { r = 1 });
         ptx!("mov.u32 {0}, 1;", out(reg) r; else r = 1);
         ptx!();
+        ptx!("mov.u32 {0}, 1;", out(reg) r, else { r = 1 });
     }
     r
 }

@@ -27,9 +27,10 @@ use warpsmith_device::{Linear, Patches, PerBlock, Plane, Runs, Striped, Tiles, T
     message = "`{Self}` cannot be passed for the kernel's parameter of type `{P}`",
     label = "not an argument for a parameter of type `{P}`",
     note = "`&[T]` takes `&DeviceBuffer<T>` or a `DeviceSlice<T>`; `GridSliceMut<T>` takes `&mut DeviceBuffer<T>` or a \
-            `DeviceSliceMut<T>`, with `Plane` or `Volume` the view that `plane_mut` or `volume_mut` makes; `&[AtomicU32]` \
-            takes `&DeviceBuffer<AtomicU32>` or `&mut DeviceBuffer<u32>`; a host slice must be copied first, with \
-            `stream.to_device(..)`"
+            `DeviceSliceMut<T>`, with `Plane`, `Tiles` and the like or `Volume` the view that `plane_mut` or `volume_mut` \
+            makes; `&[F32x4]` and `GridSliceMut<F32x4>` take `x.as_vectors()?` and `y.as_vectors_mut()?` of buffers of `f32`; \
+            `&[AtomicU32]` takes `&DeviceBuffer<AtomicU32>` or `&mut DeviceBuffer<u32>`; a host slice must be copied first, \
+            with `stream.to_device(..)`"
 )]
 pub unsafe trait LaunchArg<P: KernelParam> {
     /// Notes the use and gives what the kernel receives.
@@ -44,7 +45,8 @@ pub unsafe trait LaunchArg<P: KernelParam> {
 #[diagnostic::on_unimplemented(
     message = "the ownership map `{Self}` has a shape, which a buffer or slice alone does not have",
     label = "a view with a shape is needed here",
-    note = "pass `buffer.plane_mut(width, height)?` for `Plane` and `buffer.volume_mut(width, height, depth)?` for `Volume`"
+    note = "pass `buffer.plane_mut(width, height)?` for `Plane`, `Tiles<N>`, `TransposedTiles<N>` and `Patches<ROWS, COLUMNS>`, \
+            and `buffer.volume_mut(width, height, depth)?` for `Volume`"
 )]
 pub trait ShapelessMap: OwnershipMap + Default {}
 
