@@ -5,6 +5,32 @@
 //! all threads of all devices, and the host's. [`ScopedAtomic`] narrows that: `bins[0].block()` is the same value with
 //! operations that are atomic and ordered for the threads of the block.
 //!
+//! In shared memory, [`shared!`](macro@crate::shared) holds atomics; each is written before the first barrier, and shared from then on:
+//! ```
+//! use core::sync::atomic::{AtomicU32, Ordering};
+//! use warpsmith_device::{ScopedAtomic, block_stride, grid_stride, shared, sync_threads};
+//!
+//! /// How often each byte occurs: counted by block, then added to `counts`, which has 256 elements.
+//! fn histogram(bytes: &[u8], counts: &[AtomicU32]) {
+//!     let own = shared!([AtomicU32; 256]);
+//!     for slot in block_stride(256) {
+//!         // SAFETY: the slot is inside the array, and this thread's alone until the barrier.
+//!         unsafe { own.cast::<AtomicU32>().add(slot.get()).write(AtomicU32::new(0)) };
+//!     }
+//!     sync_threads();
+//!     // SAFETY: all slots were written before the barrier, and are accessed as atomics only from here on.
+//!     let own = unsafe { &*own };
+//!     for i in grid_stride(bytes.len()) {
+//!         own[usize::from(bytes[i.get()])].block().fetch_add(1, Ordering::Relaxed);
+//!     }
+//!     sync_threads();
+//!     for slot in block_stride(256) {
+//!         let count = own[slot.get()].block().load(Ordering::Relaxed);
+//!         counts[slot.get()].device().fetch_add(count, Ordering::Relaxed);
+//!     }
+//! }
+//! ```
+//!
 //! In PTX an operation is `atom.ORDER.SCOPE`, or `red.ORDER.SCOPE` where nothing looks at the value before; a load is
 //! `ld.ORDER.SCOPE` and a store `st.ORDER.SCOPE`. Sequential consistency is a `fence.sc.SCOPE` before an acquiring (for
 //! stores, releasing) operation. What an address is known to point into stands there too: `.global` or `.shared`. Integers

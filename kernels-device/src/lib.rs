@@ -3,6 +3,8 @@
 //! Every function here has two bodies. In the nested device build (`cfg(warpsmith_device)`) it is an instruction or a
 //! marker that the lowering replaces; in an ordinary build it asks the CPU executor through the `host` module. Called
 //! outside a kernel, an ordinary build panics and says so.
+//!
+//! Programs use this through the crate `warpsmith`, which has what kernels call under the same paths.
 #![no_std]
 
 // For the CPU executor's side only; nothing that a kernel calls needs it.

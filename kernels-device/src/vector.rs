@@ -1,8 +1,8 @@
 //! Short vectors, which a thread reads and writes with one instruction: `F32x4` and its like.
 //!
 //! A vector is aligned to its size, so that a load or store of 8 or 16 bytes is one `ld.global.v4.f32` and not four
-//! loads. [`SliceVectors`] looks at a slice of scalars as vectors, where its address and length allow; at a launch,
-//! a `DeviceBuffer<f32>` may be passed where the kernel takes `&[F32x4]` or `GridSliceMut<F32x4>`.
+//! loads. [`SliceVectors`] looks at a slice of scalars as vectors, where its address and length allow. A kernel that takes
+//! `&[F32x4]` or `GridSliceMut<F32x4>` is launched with `x.as_vectors()?` or `y.as_vectors_mut()?` of a `DeviceBuffer<f32>`.
 
 use core::ops::{Add, AddAssign, Div, DivAssign, Index, IndexMut, Mul, MulAssign, Neg, Sub, SubAssign};
 

@@ -27,6 +27,9 @@ use proc_macro::TokenStream;
 /// | `x: &[T]`, where `T: DeviceElement` | `&DeviceBuffer<T>`, `DeviceSlice<T>` | device memory that all threads read |
 /// | `x: &T` | `&DeviceBuffer<T>` | its first element |
 /// | `y: GridSliceMut<T>` | `&mut DeviceBuffer<T>`, `DeviceSliceMut<T>` | device memory of which each thread writes its own elements |
+/// | `y: GridSliceMut<T, Plane>`, also with `Tiles<N>`, `TransposedTiles<N>`, `Patches<R, C>` | `buffer.plane_mut(width, height)?` | the same, by column and row |
+/// | `y: GridSliceMut<T, Volume>` | `buffer.volume_mut(width, height, depth)?` | the same in three dimensions |
+/// | `x: &[F32x4]`, `y: GridSliceMut<F32x4>` and the like | `x.as_vectors()?`, `y.as_vectors_mut()?` of buffers of `f32` | the same, 16 bytes at a time |
 /// | `n: &[AtomicU32]` and the like | `&mut DeviceBuffer<u32>`, `&DeviceBuffer<AtomicU32>` | device memory that all threads update |
 /// | `p: *const T`, `p: *mut T` | the pointer | an address; only in an `unsafe fn` |
 ///

@@ -24,6 +24,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What kernels call is defined in the crate `warpsmith_device`, which the examples there name. A program needs only this
+//! crate: `use warpsmith_device::rng::Philox4x32` is `use warpsmith::rng::Philox4x32` in it.
 
 // Lets the code that `#[kernel]` writes name this crate from inside it, in its own tests.
 extern crate self as warpsmith;

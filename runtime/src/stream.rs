@@ -26,7 +26,9 @@ use crate::panic_report::RecordSlot;
 ///
 /// On a GPU, launches return before the work is done. A failure of it, a panic of a kernel above all, comes back from the
 /// next [`synchronize`](Self::synchronize) of this stream or copy to the host on it. The CPU executor does its work at
-/// once, and reports panics at the same places.
+/// once, and reports panics at the same places. After a stream was dropped, its panic comes back from a copy to the host of a
+/// buffer that it used last, or, once its buffers are dropped too, from [`Device::synchronize`](crate::Device::synchronize). A
+/// program that ends without any of these never hears of it.
 ///
 /// What kernels print with `gpu_println!` comes out at the same calls, before they report anything. Dropping the last handle
 /// of a stream whose kernels may have printed waits for them, so that nothing is lost.

@@ -33,7 +33,8 @@ pub enum Reading {}
 ///
 /// All threads of the block that have not ended must sync together, as at any barrier. What a slot holds that nobody
 /// wrote in this block, or that is read in the phase in which another thread writes it, is unspecified: some value of
-/// its type. The CPU executor reports threads that wait at different barriers.
+/// its type. The CPU executor reports threads that wait at different barriers, and gives each block shared memory full of the
+/// byte 0xd3: an `f32` of -1.8e12 is one that nobody had written.
 ///
 /// # Examples
 /// ```

@@ -137,6 +137,26 @@ macro_rules! tiles {
 tiles! {
     /// A [`Plane`] cut into tiles as wide as a block and `N` times as high, of which block `(x, y)` owns the tile in
     /// column `x` and row `y`, and each thread every `block_dim().y`-th element of a column. Witness: [`tile_idx`].
+    ///
+    /// Blocks of `(x, y)` threads cover a plane in a grid of `(width.div_ceil(x), height.div_ceil(N * y))`. A launch argument is
+    /// `buffer.plane_mut(width, height)?`, as for [`Plane`].
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith_device::{GridSliceMut, SliceViews, Tiles, tile_idx};
+    ///
+    /// /// The mean of each element and its right neighbour, four rows a thread.
+    /// fn smooth(x: &[f32], mut y: GridSliceMut<f32, Tiles<4>>) {
+    ///     let plane = y.map().plane();
+    ///     let x = x.plane(plane.width(), plane.height());
+    ///     for place in tile_idx::<4>().elements() {
+    ///         if let Some(y) = y.get_mut(&place) {
+    ///             let (column, row) = (place.x() as i32, place.y() as i32);
+    ///             *y = (x.clamped(column, row) + x.clamped(column + 1, row)) / 2.0;
+    ///         }
+    ///     }
+    /// }
+    /// ```
     Tiles, TileIdx, tile_idx, column block u64::from(block_idx().x), row block block_row();
     /// As [`Tiles`], but block `(x, y)` owns the tile in column `y` and row `x`: where a transposed matrix has the block's
     /// tile. Tiles are square where `block_dim().x == N * block_dim().y`. Witness: [`transposed_tile_idx`].

@@ -193,7 +193,8 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         self.as_slice_mut().into_vectors()
     }
 
-    /// The elements as rows of `width` without gaps, for a kernel that takes `GridSliceMut<T, Plane>`.
+    /// The elements as rows of `width` without gaps, for a kernel that takes `GridSliceMut<T, Plane>`, or one with `Tiles<N>`,
+    /// `TransposedTiles<N>` or `Patches<R, C>` for `Plane`.
     ///
     /// # Errors
     /// [`MemoryError::ViewTooLarge`] when the buffer has fewer elements.

@@ -252,7 +252,8 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
         Ok(DeviceSliceMut::new(self.storage, start, len))
     }
 
-    /// The elements as rows whose starts are `stride` elements apart, for a kernel that takes `GridSliceMut<T, Plane>`.
+    /// The elements as rows whose starts are `stride` elements apart, for a kernel that takes `GridSliceMut<T, Plane>`, or one
+    /// with `Tiles<N>`, `TransposedTiles<N>` or `Patches<R, C>` for `Plane`.
     ///
     /// # Errors
     /// [`MemoryError::ViewTooLarge`], and [`MemoryError::StrideTooSmall`] when `stride` is less than `width`.

@@ -8,8 +8,8 @@ use warpsmith_device::{OwnershipMap, Plane, Volume};
 use super::slice::DeviceSliceMut;
 use crate::error::{MemoryError, Result};
 
-/// A slice with an ownership map that has a shape: what a kernel takes as `GridSliceMut<T, Plane>` or
-/// `GridSliceMut<T, Volume>`.
+/// A slice with an ownership map that has a shape: what a kernel takes as `GridSliceMut<T, Plane>`, also with the other maps of
+/// a plane (`Tiles<N>`, `TransposedTiles<N>`, `Patches<R, C>`), or as `GridSliceMut<T, Volume>`.
 pub struct DeviceViewMut<'a, T: DeviceElement, M: OwnershipMap> {
     slice: DeviceSliceMut<'a, T>,
     map: M,
