@@ -176,3 +176,34 @@ fn case_e7_a_const_table_is_not_copied_to_every_thread() {
         stream.to_host(&y)
     });
 }
+
+/// What the thread across the block has, for any type: the instances for local types of one name print alike.
+fn across<T: AnyBits>(value: T) -> T {
+    let mut slots = shared_array!([T; 32]);
+    slots.put(value);
+    slots.sync().at(31 - slot_idx().get())
+}
+
+/// Exchanges values of two local types of one name, the smaller first.
+#[kernel]
+fn two_of_one_name(mut output: GridSliceMut<[u32; 5]>) {
+    let thread = thread_idx().x;
+    let [small] = {
+        #[derive(Clone, Copy, KernelValue, AnyBits)]
+        struct Item([u32; 1]);
+        across(Item([thread])).0
+    };
+    let [a, b, c, d] = {
+        #[derive(Clone, Copy, KernelValue, AnyBits)]
+        struct Item([u32; 4]);
+        across(Item([thread, 1, 2, 3])).0
+    };
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = [small, a, b, c, d];
+    }
+}
+
+#[test]
+fn shared_arrays_of_types_that_print_alike_have_room_each() {
+    ptx::of(module_path!(), "two_of_one_name").check("[128];").check("[512];");
+}

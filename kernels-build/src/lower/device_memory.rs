@@ -95,7 +95,7 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         }
     }
     let Some(marker) = module.function(SHARED) else { return Ok(()) };
-    let mut placed: HashMap<Vec<u8>, Value> = HashMap::new();
+    let mut placed: HashMap<(Vec<u8>, u64, u32), Value> = HashMap::new();
     for call in marker.users() {
         let arguments = call.arguments();
         let constant = || {
@@ -108,7 +108,8 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         let (key, size, align) = constant()
             .ok_or_else(|| format!("a shared allocation's size, alignment or name is not constant: {}", call.text()))?;
         let number = placed.len();
-        let variable = *placed.entry(key).or_insert_with(|| {
+        // Local types of one name print alike; what has another shape is certainly another allocation.
+        let variable = *placed.entry((key, size, align)).or_insert_with(|| {
             let ty = context.int(8).array(size);
             let variable = module.add_global(&format!("ws_shared_{number}"), ty, SHARED_SPACE);
             variable.set_initializer(ty.undef());

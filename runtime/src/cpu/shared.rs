@@ -46,7 +46,7 @@ impl SharedMemory {
         let block = self.block;
         let found = self.statics.iter().position(|(k, region)| {
             // Local types of one name print alike; what has another shape is certainly another allocation.
-            *k == key && region.layout.size() >= size && region.layout.align() == align
+            *k == key && region.layout.size() == size.max(1) && region.layout.align() == align
         });
         let at = found.unwrap_or_else(|| {
             self.statics.push((key, Region::new(size, align)));
