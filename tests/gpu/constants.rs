@@ -206,3 +206,34 @@ fn launches_keep_the_value_that_was_set_before_them() {
         }
     }
 }
+
+constant! {
+    /// Read by blocks that are alive at once.
+    static SHARE: u32 = 1;
+}
+
+/// Reads a constant in blocks of a cluster, or of a grid that waits for each other.
+#[kernel]
+fn shares(mut output: GridSliceMut<u32>) {
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = SHARE.get();
+    }
+}
+
+#[test]
+fn launches_in_clusters_and_cooperative_ones_see_what_was_set() {
+    for device in devices() {
+        let stream = device.stream().expect("a stream");
+        device.set_constant(&SHARE, &7).expect("one constant of this name");
+        let config = LaunchConfig::new(4, 32);
+        let mut configs = vec![config, config.cooperative()];
+        if device.capability().is_none_or(|capability| capability.major >= 9) {
+            configs.extend([config.with_cluster(2), config.with_cluster(2).cooperative()]);
+        }
+        for config in configs {
+            let mut output = stream.zeroed::<u32>(128).expect("there is memory");
+            shares::launch(&stream, config, &mut output).expect("a launch works");
+            assert_eq!(stream.to_host(&output).expect("the launch worked"), [7; 128], "{config:?} on {device}");
+        }
+    }
+}

@@ -135,7 +135,8 @@ impl<'a> Gang<'a> {
             parked: Parked::default(),
             context: Context::new(&**meeting, request.grid_dim, request.block_dim, grid.first_stamp)
                 .with_cluster(request.cluster_dim)
-                .with_output(request.output),
+                .with_output(request.output)
+                .with_constants(request.constants),
             meeting,
             seat: Seat::Over,
         };
