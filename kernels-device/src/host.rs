@@ -7,6 +7,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::panic::Location;
 use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use std::thread_local;
 
@@ -226,7 +227,9 @@ pub struct Context<'a> {
     block_dim: Dim3,
     cluster_dim: Dim3,
     threads_per_block: u64,
-    first_stamp: u64,
+    first_stamp: Cell<u64>, // Of the block's first thread.
+    next_stamp: Cell<u64>,  // From here to `end_of_stamps` nobody has had any.
+    end_of_stamps: Cell<u64>,
     running: Cell<bool>,
     block_idx: Cell<Dim3>,
     first_global: Cell<u64>,
@@ -234,11 +237,16 @@ pub struct Context<'a> {
     thread: Cell<u32>,
 }
 
+/// Thread runs get their stamps from here; 0 is never one.
+static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
+
+/// Stamps that are worth one trip to the common counter.
+const STAMPS_AT_ONCE: u64 = 4096;
+
 impl<'a> Context<'a> {
-    /// A context for a launch of this shape. The thread with global index `g` gets the stamp `first_stamp + g`: no two
-    /// threads of a process may have the same.
+    /// A context for a launch of this shape.
     #[must_use]
-    pub fn new(block: &'a dyn Block, grid_dim: Dim3, block_dim: Dim3, first_stamp: u64) -> Self {
+    pub fn new(block: &'a dyn Block, grid_dim: Dim3, block_dim: Dim3) -> Self {
         let zero = Dim3 { x: 0, y: 0, z: 0 };
         Self {
             block,
@@ -248,7 +256,9 @@ impl<'a> Context<'a> {
             block_dim,
             cluster_dim: Dim3 { x: 1, y: 1, z: 1 },
             threads_per_block: block_dim.count(),
-            first_stamp,
+            first_stamp: Cell::new(0),
+            next_stamp: Cell::new(0),
+            end_of_stamps: Cell::new(0),
             running: Cell::new(false),
             block_idx: Cell::new(zero),
             first_global: Cell::new(0),
@@ -292,7 +302,7 @@ impl<'a> Context<'a> {
         f()
     }
 
-    /// Moves to a block, by its linear number in the grid.
+    /// Moves to a block, by its linear number in the grid, whose threads get stamps that no other had.
     #[inline]
     pub fn set_block(&self, block: u64) {
         let (x, y) = (u64::from(self.grid_dim.x), u64::from(self.grid_dim.y));
@@ -303,6 +313,21 @@ impl<'a> Context<'a> {
         };
         self.block_idx.set(position);
         self.first_global.set(block.wrapping_mul(self.threads_per_block));
+        self.take_stamps();
+    }
+
+    /// Takes stamps for a block that starts. Blocks that never start take none: a grid may have more threads than there are
+    /// stamps, and ends early when one of them panics.
+    #[inline]
+    fn take_stamps(&self) {
+        let mut first = self.next_stamp.get();
+        if self.end_of_stamps.get() - first < self.threads_per_block {
+            let count = self.threads_per_block.max(STAMPS_AT_ONCE);
+            first = NEXT_STAMP.fetch_add(count, Ordering::Relaxed);
+            self.end_of_stamps.set(first + count);
+        }
+        self.first_stamp.set(first);
+        self.next_stamp.set(first + self.threads_per_block);
     }
 
     /// Moves to a thread of the block, by its linear number.
@@ -379,7 +404,7 @@ impl<'a> Context<'a> {
 
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
-        self.first_stamp.wrapping_add(self.global())
+        self.first_stamp.get() + u64::from(self.thread.get())
     }
 
     #[inline]

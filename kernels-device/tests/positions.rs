@@ -54,7 +54,7 @@ impl Block for Alone {
 
 /// Runs `check` as each of the given threads of a launch.
 fn as_threads(grid: Dim3, block: Dim3, threads: impl IntoIterator<Item = (u64, u32)>, mut check: impl FnMut(u64, u32)) {
-    let context = Context::new(&Alone, grid, block, 1);
+    let context = Context::new(&Alone, grid, block);
     context.enter(|| {
         context.set_running(true);
         for (b, t) in threads {

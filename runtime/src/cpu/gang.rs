@@ -133,7 +133,7 @@ impl<'a> Gang<'a> {
         let block = |meeting: &'a Rc<Meeting>| Block {
             number: 0,
             parked: Parked::default(),
-            context: Context::new(&**meeting, request.grid_dim, request.block_dim, grid.first_stamp)
+            context: Context::new(&**meeting, request.grid_dim, request.block_dim)
                 .with_cluster(request.cluster_dim)
                 .with_output(request.output)
                 .with_constants(request.constants),

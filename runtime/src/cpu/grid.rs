@@ -19,16 +19,12 @@ const THREADS_PER_CHUNK: u64 = 4096;
 /// Each core takes at least this many chunks, so that unequal blocks even out.
 const CHUNKS_PER_CORE: u64 = 8;
 
-/// Thread runs get their stamps from here, a launch at a time; 0 is never one.
-static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
-
 /// What the cores that run one launch share.
 pub(super) struct Grid<'a> {
     pub(super) request: &'a CpuLaunch<'a>,
     pub(super) blocks: u64,
     pub(super) threads: u32,
     chunk: u64,
-    pub(super) first_stamp: u64,
     next_block: AtomicU64,
     stop: AtomicBool, // Some thread has panicked, or can't go on.
     first_panic: Mutex<Option<CpuPanic>>,
@@ -48,7 +44,6 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         blocks,
         threads,
         chunk: (blocks / (tasks * CHUNKS_PER_CORE)).min(THREADS_PER_CHUNK / u64::from(threads)).max(1),
-        first_stamp: NEXT_STAMP.fetch_add(blocks.wrapping_mul(u64::from(threads)), Ordering::Relaxed),
         next_block: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         first_panic: Mutex::new(None),
@@ -74,9 +69,8 @@ impl Grid<'_> {
         let CpuLaunch { grid_dim, block_dim, shared_bytes, needs_coroutines, output, .. } = *self.request;
         let cooperative = needs_coroutines && self.threads > 1;
         let meeting = Meeting::new(block_dim, shared_bytes, cooperative);
-        let context = Context::new(&meeting, grid_dim, block_dim, self.first_stamp)
-            .with_output(output)
-            .with_constants(self.request.constants);
+        let context =
+            Context::new(&meeting, grid_dim, block_dim).with_output(output).with_constants(self.request.constants);
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
         context.enter(|| {

@@ -151,7 +151,7 @@ fn case_a1_the_global_index_of_a_huge_grid_is_exact() {
     use warpsmith_device::host::Context;
     let (grid, block) = (Dim3::from(22_121_216), Dim3::from(256));
     let meeting = super::block::Meeting::new(block, 0, false);
-    let context = Context::new(&meeting, grid, block, 1);
+    let context = Context::new(&meeting, grid, block);
     context.enter(|| {
         context.set_running(true);
         for (b, t) in [(0, 0), (16_777_216, 0), (16_777_215, 255), (22_121_215, 255)] {
@@ -1591,4 +1591,29 @@ fn case_e5_a_panic_before_an_mbarrier_ends_what_waits() {
         })
         .unwrap_err();
     assert_eq!((error.message.as_str(), error.thread.x, passed.into_inner()), ("gone", 3, 0));
+}
+
+#[test]
+fn a_witness_stays_stale_after_launches_of_more_threads_than_there_are_stamps() {
+    thread_local! {
+        static KEPT: RefCell<Option<slot::SlotIdx>> = const { RefCell::new(None) };
+    }
+    launch(1, 2)
+        .run(|| {
+            let own = slot_idx();
+            if own.get() == 1 {
+                KEPT.set(Some(own));
+            }
+        })
+        .unwrap();
+    // 2^64 - 1 threads, so that a counter of threads would be back at the one before it. The first ends the launch.
+    let error = launch((u32::MAX, 6_700_417, 641), 1).plain().run(|| panic!("enough")).unwrap_err();
+    assert_eq!(error.message, "enough");
+    let error = launch(1, 1).run(|| {
+        KEPT.with_borrow(|kept| {
+            shared_array!([u32; 2]).put_at(kept.as_ref().unwrap(), 1);
+        })
+    });
+    let message = error.unwrap_err().message;
+    assert_eq!(message, "an index witness was used outside the run of the thread that made it");
 }
