@@ -99,8 +99,8 @@ pub fn read_streaming<T: KernelValue>(value: &T) -> T {
     *value
 }
 
-/// Reads what will not be read again: its cache line need not be kept or written back. On global memory the same as
-/// [`read_streaming`]. PTX: `ld.global.lu`; CUDA's `__ldlu`.
+/// Reads what will not be read again: its cache line need not be kept. The same as [`read_streaming`], which it is where the
+/// memory is not known to be global. PTX: `ld.global.lu`; CUDA's `__ldlu`.
 ///
 /// # Source
 /// PTX ISA, "Cache Operators"; CUDA C++ Programming Guide, "Load Functions Using Cache Hints".

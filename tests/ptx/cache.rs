@@ -104,3 +104,22 @@ fn either(x: &[u32], choose: u32, mut output: GridSliceMut<u32>) {
 fn an_address_of_unknown_space_is_taken_as_it_is() {
     ptx::of(module_path!(), "either").check("st.cs.b32").check("ld.cs.b32").check_not("ws_space");
 }
+
+/// A last use of a place on the thread's own stack, which is read again.
+#[kernel]
+fn last_use_of_own(x: &[u32], mut output: GridSliceMut<u32>) {
+    let i = global_idx();
+    let mut own = [0; 64];
+    for (own, x) in own.iter_mut().zip(x) {
+        *own = x ^ 5;
+    }
+    let place = &own[x[i.get()] as usize % 64];
+    if let Some(output) = output.get_mut(&i) {
+        *output = read_last_use(place) ^ own[x[1] as usize % 64];
+    }
+}
+
+#[test]
+fn a_last_use_leaves_the_stack_as_it_is() {
+    ptx::of(module_path!(), "last_use_of_own").check_not(".lu").check("ld.cs.b32");
+}

@@ -9,6 +9,9 @@ use crate::llvm::{Context, Module, Value, kind, opcode};
 
 /// Stands for the state space of the one address that the assembly takes.
 const OPEN: &str = ".ws_space";
+/// A load of what will not be read again, without its state space, and one that is merely streaming. On global memory both do the
+/// same; on the thread's own stack the former may throw away what was written there, and a reference may be read again.
+const LAST_USE: [&str; 2] = ["ld.lu.", "ld.cs."];
 /// PTX's address space of global memory.
 const GLOBAL_SPACE: u32 = 1;
 
@@ -42,7 +45,11 @@ pub(super) fn choose(context: &Context, module: &Module, entry: &Entry) {
                 }
                 _ => ("", ty),
             };
-            let assembly = ty.inline_asm(&template.replace(OPEN, space), &constraints, side_effects);
+            let mut template = template.replace(OPEN, space);
+            if space.is_empty() {
+                template = template.replace(LAST_USE[0], LAST_USE[1]);
+            }
+            let assembly = ty.inline_asm(&template, &constraints, side_effects);
             let builder = context.builder();
             builder.before(call);
             call.replace_with(builder.call(ty, assembly, &arguments));
