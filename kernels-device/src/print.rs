@@ -135,14 +135,38 @@ impl<'a> Writer<'a> {
     }
 }
 
+mod sealed {
+    //! What is written must take as many words as were asked for, so the types are those of this module.
+
+    pub trait Printed {}
+}
+
 /// A value that a kernel can print with `gpu_println!`, by the formats that its type has on the host.
+///
+/// The types are those of this crate and the standard library; print the fields of a struct one by one:
+/// ```compile_fail,E0277
+/// use warpsmith_device::print::{Printable, TypeCode, Writer};
+///
+/// #[derive(Debug)]
+/// struct Mine;
+///
+/// impl Printable for Mine {
+///     const TYPE: TypeCode = u32::TYPE;
+///     fn words(&self) -> u64 {
+///         0
+///     }
+///     fn write(&self, writer: &mut Writer<'_>) {
+///         writer.word(1);
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot print `{Self}`",
     label = "not a value that a kernel can print",
     note = "integers, floats (`f16` and `bf16` too), `bool`, `char`, pointers, text, `Dim3`, and arrays, slices and \
             references of these can be printed; print the fields of a struct one by one"
 )]
-pub trait Printable: fmt::Debug {
+pub trait Printable: fmt::Debug + sealed::Printed {
     /// What [`Self::write`] writes.
     #[doc(hidden)]
     const TYPE: TypeCode;
@@ -158,6 +182,7 @@ pub trait Printable: fmt::Debug {
 
 macro_rules! one_word {
     ($($type:ty, $scalar:ident, $value:ident => $word:expr;)*) => {$(
+        impl sealed::Printed for $type {}
         impl Printable for $type {
             const TYPE: TypeCode = TypeCode::of(Scalar::$scalar);
 
@@ -195,6 +220,7 @@ one_word! {
 
 macro_rules! two_words {
     ($($type:ty, $scalar:ident;)*) => {$(
+        impl sealed::Printed for $type {}
         impl Printable for $type {
             const TYPE: TypeCode = TypeCode::of(Scalar::$scalar);
 
@@ -216,6 +242,8 @@ two_words! {
     u128, U128;
 }
 
+impl sealed::Printed for () {}
+
 impl Printable for () {
     const TYPE: TypeCode = TypeCode::of(Scalar::Unit);
 
@@ -227,6 +255,8 @@ impl Printable for () {
     #[inline(always)]
     fn write(&self, _writer: &mut Writer<'_>) {}
 }
+
+impl sealed::Printed for Dim3 {}
 
 impl Printable for Dim3 {
     const TYPE: TypeCode = TypeCode::of(Scalar::Dim3);
@@ -242,6 +272,8 @@ impl Printable for Dim3 {
         writer.word(u64::from(self.z));
     }
 }
+
+impl sealed::Printed for str {}
 
 impl Printable for str {
     const TYPE: TypeCode = TypeCode::of(Scalar::Text);
@@ -261,6 +293,8 @@ impl Printable for str {
     }
 }
 
+impl<T: Printable, const N: usize> sealed::Printed for [T; N] {}
+
 impl<T: Printable, const N: usize> Printable for [T; N] {
     const TYPE: TypeCode = T::TYPE.array(N);
 
@@ -274,6 +308,8 @@ impl<T: Printable, const N: usize> Printable for [T; N] {
         self.iter().for_each(|element| element.write(writer));
     }
 }
+
+impl<T: Printable> sealed::Printed for [T] {}
 
 impl<T: Printable> Printable for [T] {
     const TYPE: TypeCode = T::TYPE.slice();
@@ -292,6 +328,7 @@ impl<T: Printable> Printable for [T] {
 
 macro_rules! references {
     ($($reference:ty),*) => {$(
+        impl<T: Printable + ?Sized> sealed::Printed for $reference {}
         impl<T: Printable + ?Sized> Printable for $reference {
             const TYPE: TypeCode = T::TYPE;
 
@@ -311,6 +348,7 @@ references!(&T, &mut T);
 
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
+        impl<T> sealed::Printed for $pointer {}
         impl<T> Printable for $pointer {
             const TYPE: TypeCode = TypeCode::of(Scalar::Pointer);
 
@@ -370,6 +408,8 @@ pub fn address_in<P: Address>(pointer: &P) -> AddressIn<'_, P> {
     AddressIn(pointer)
 }
 
+impl<P: Address + fmt::Debug> sealed::Printed for AddressIn<'_, P> {}
+
 impl<P: Address + fmt::Debug> Printable for AddressIn<'_, P> {
     const TYPE: TypeCode = TypeCode::of(Scalar::Pointer);
 
@@ -397,7 +437,7 @@ pub struct TypeList {
 
 /// The values that one place prints.
 #[doc(hidden)]
-pub trait Values {
+pub trait Values: sealed::Printed {
     /// Their types.
     const TYPES: Option<&'static TypeList>;
 
@@ -412,6 +452,8 @@ pub trait Values {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct None;
+
+impl sealed::Printed for None {}
 
 impl Values for None {
     const TYPES: Option<&'static TypeList> = Option::None;
@@ -436,6 +478,8 @@ pub struct Then<'a, A: ?Sized, R>(&'a A, R);
 pub fn then<A: Printable + ?Sized, R>(value: &A, rest: R) -> Then<'_, A, R> {
     Then(value, rest)
 }
+
+impl<A: Printable + ?Sized, R: Values> sealed::Printed for Then<'_, A, R> {}
 
 impl<A: Printable + ?Sized, R: Values> Values for Then<'_, A, R> {
     const TYPES: Option<&'static TypeList> = Some(&TypeList { first: A::TYPE, rest: R::TYPES });
