@@ -636,7 +636,7 @@ fn has_unbounded_stack(module: &Module) -> bool {
 }
 
 /// Changes with the PTX that this crate makes of the same bitcode, so that no older one comes from the cache.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 /// A kernel's cache entry is named by all that its PTX depends on.
 fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {
