@@ -21,6 +21,11 @@ fn address<T: DeviceElement>(buffer: &DeviceBuffer<T>) -> *mut T {
     buffer.cuda_address().expect("the benchmarks run on a GPU, with buffers that are not empty") as *mut T
 }
 
+/// Fails when two results differ. Where raw pointers and CUDA C++ write one buffer, CUDA C++ was the last.
+fn equal<T: PartialEq>(name: &str, results: &[T], others: &[T]) -> Outcome {
+    if results == others { Ok(()) } else { Err(format!("{name}: the results differ").into()) }
+}
+
 /// All of them.
 pub(crate) fn run(stream: &Stream, twins: Option<&Twins>) -> Outcome {
     report::triple_heading();
@@ -88,7 +93,10 @@ fn running_sums(stream: &Stream, twins: Option<&Twins>) -> Outcome {
     };
     let twin = twin.as_mut().map(|twin| twin as &mut Work<'_>);
     Bench { name: "scan", unit: Unit::Bytes(48 * FOURS) }.run_three(stream, &mut safe, &mut raw, twin)?;
-    if stream.to_host(&y)? == stream.to_host(&other_y)? { Ok(()) } else { Err("scan: the results differ".into()) }
+    let y = stream.to_host(&y)?;
+    equal("scan", &y, &stream.to_host(&other_y)?)?;
+    raw()?;
+    equal("scan, raw pointers", &y, &stream.to_host(&other_y)?)
 }
 
 fn planes(stream: &Stream, twins: Option<&Twins>) -> Outcome {
@@ -106,7 +114,10 @@ fn planes(stream: &Stream, twins: Option<&Twins>) -> Outcome {
     let mut twin = twins.map(|twins| twins.launcher("transpose", config, &arguments)).transpose()?;
     let twin = twin.as_mut().map(|twin| twin as &mut Work<'_>);
     Bench { name: "transpose", unit: bytes }.run_three(stream, &mut safe, &mut raw, twin)?;
-    report::same("transpose", &stream.to_host(&y)?, &stream.to_host(&other)?, 0.0)?;
+    let safe_y = stream.to_host(&y)?;
+    equal("transpose", &safe_y, &stream.to_host(&other)?)?;
+    raw()?;
+    equal("transpose, raw pointers", &safe_y, &stream.to_host(&other)?)?;
 
     other.copy_from_device(stream, &x)?;
     let config = stencil::config(WIDTH, HEIGHT);
@@ -117,7 +128,10 @@ fn planes(stream: &Stream, twins: Option<&Twins>) -> Outcome {
     let mut twin = twins.map(|twins| twins.launcher("spread", config, &arguments)).transpose()?;
     let twin = twin.as_mut().map(|twin| twin as &mut Work<'_>);
     Bench { name: "stencil", unit: Unit::Bytes(8 * WIDTH * HEIGHT) }.run_three(stream, &mut safe, &mut raw, twin)?;
-    report::same("stencil", &stream.to_host(&y)?, &stream.to_host(&other)?, 0.0)
+    let y = stream.to_host(&y)?;
+    equal("stencil", &y, &stream.to_host(&other)?)?;
+    raw()?;
+    equal("stencil, raw pointers", &y, &stream.to_host(&other)?)
 }
 
 fn product(stream: &Stream) -> Outcome {
@@ -142,7 +156,7 @@ fn product(stream: &Stream) -> Outcome {
     };
     Bench { name: "matmul by patches", unit: Unit::Operations(2 * SIDE * SIDE * SIDE) }
         .run_three(stream, &mut safe, &mut raw, None)?;
-    if stream.to_host(&c)? == stream.to_host(&other)? { Ok(()) } else { Err("matmul: the results differ".into()) }
+    equal("matmul", &stream.to_host(&c)?, &stream.to_host(&other)?)
 }
 
 /// 64-bit indices in the place of the safe form, 32-bit ones in that of raw pointers.
@@ -158,5 +172,7 @@ fn places(stream: &Stream, twins: Option<&Twins>) -> Outcome {
     let twin = twin.as_mut().map(|twin| twin as &mut Work<'_>);
     let name = "places: 64-bit, 32-bit, 32-bit";
     Bench { name, unit: Unit::Bytes(4 * LEN) }.run_three(stream, &mut wide, &mut narrow, twin)?;
-    if stream.to_host(&y)? == stream.to_host(&other)? { Ok(()) } else { Err("places: the results differ".into()) }
+    let y = stream.to_host(&y)?;
+    equal("places", &y, &stream.to_host(&other)?)?;
+    if twins.is_some() { equal("places, CUDA C++", &y, &stream.to_host(&twin_y)?) } else { Ok(()) }
 }

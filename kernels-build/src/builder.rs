@@ -6,7 +6,7 @@ use crate::job::{LowerError, LowerJob};
 use crate::nested::{self, Bitcode, Kind, NestedError, Site, Unit};
 use crate::store::{self, Store};
 use crate::toolchain::{Toolchain, ToolchainError};
-use crate::{libdevice, lower, ptxas};
+use crate::{libdevice, llvm, lower, ptxas};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -151,6 +151,7 @@ impl Builder {
         let own = [
             "WARPSMITH_ARCHITECTURES",
             "WARPSMITH_LLVM",
+            llvm::DEBUG_VARIABLE,
             ptxas::VARIABLE,
             nested::TARGET_DIR,
             "RUSTC_WORKSPACE_WRAPPER",
@@ -342,8 +343,9 @@ impl Lowering<'_> {
         files.extend(job.libdevice.as_deref());
         // The lowering itself is part of this executable.
         let program = std::env::current_exe().ok().and_then(|path| store::stamp(&path));
-        self.store
-            .key(&files, (&job.target, &job.architectures, &job.llvm, &job.ptxas, &self.toolchain.version, program))
+        let ptxas = job.ptxas.as_deref().map(|path| (path, store::stamp(path)));
+        let llvm = (&job.llvm, llvm::debug_arguments());
+        self.store.key(&files, (&job.target, &job.architectures, llvm, ptxas, &self.toolchain.version, program))
     }
 }
 

@@ -15,8 +15,7 @@ pub(crate) fn find(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     if let Some(path) = variable("WARPSMITH_LIBDEVICE") {
         return (path.as_os_str() != "none").then_some(path);
     }
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(&variable);
-    for toolkit in toolkits.chain(["/usr/local/cuda".into(), "/opt/cuda".into()]) {
+    for toolkit in toolkits(&variable) {
         let path = toolkit.join("nvvm/libdevice").join(FILE);
         if path.is_file() {
             return Some(path);
@@ -25,6 +24,12 @@ pub(crate) fn find(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(&variable);
     let shared = ["/usr/local".into(), "/usr".into()];
     environments.chain(variable("HOME").map(|home| home.join(".local"))).chain(shared).find_map(|root| in_python(&root))
+}
+
+/// Where CUDA toolkits are looked for: the variables that name one, then the usual places.
+pub(crate) fn toolkits(variable: impl Fn(&str) -> Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable);
+    named.chain(["/usr/local/cuda".into(), "/opt/cuda".into()])
 }
 
 /// Why a file cannot be libdevice.

@@ -11,7 +11,7 @@ mod module;
 mod types;
 mod value;
 
-pub(crate) use api::{load, set_context_of_errors, version};
+pub(crate) use api::{DEBUG_VARIABLE, debug_arguments, load, set_context_of_errors, version};
 pub(crate) use atomics::{operation, ordering};
 pub(crate) use builder::Builder;
 pub(crate) use context::{Attribute, Context, Metadata};

@@ -83,6 +83,26 @@ fn a_path_dependencys_edit_rebuilds() {
 }
 
 #[test]
+fn a_panics_text_is_part_of_what_is_kept() {
+    let project = Project::new("panic-text", "incremental");
+    project.package("", "app", "[workspace]\n");
+    // The text lies in another file than the kernel, so that the kernel's own code stays as it is.
+    project.file("src/text.rs", "pub const TEXT: &str = \"the first text\";\n");
+    project.source(
+        "src/main.rs",
+        "mod text;\nkernel!(in_bin, |x| x.checked_add(7).expect(crate::text::TEXT));\nfn main() { in_bin::launch() }",
+    );
+    let texts = |run: &Run| -> Vec<String> {
+        support::kernels(&bin(run))[0].sites.iter().map(|site| site.format.clone()).collect()
+    };
+    let before = texts(&project.cargo(&["build", JSON]).ok());
+    assert!(before.iter().any(|text| text.contains("the first text")), "{before:?}");
+    project.edit("src/text.rs", "first", "other");
+    let after = texts(&project.cargo(&["build", JSON]).ok());
+    assert!(after.iter().any(|text| text.contains("the other text")), "{after:?}");
+}
+
+#[test]
 fn an_error_for_gpus_alone_is_told() {
     let project = Project::new("device-error", "incremental");
     project.package("", "app", "[dependencies.helper]\npath = \"helper\"\n[workspace]\n");

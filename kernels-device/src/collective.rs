@@ -17,48 +17,8 @@ pub use reduce::block_reduce;
 pub use scan::{block_exclusive_scan, block_inclusive_scan};
 pub use sort::block_sort;
 
-use crate::index::{block_dim, thread_in_block};
-use crate::warp::{FULL_MASK, WARP_SIZE, WarpValue, shfl_idx};
-
 /// Most warps of a block: 1024 threads.
 const MOST_WARPS: usize = 32;
 
-/// Where a thread stands in its block.
-struct Place {
-    /// Number in the block.
-    thread: u32,
-    /// Threads of the block.
-    threads: u32,
-    /// Number of the warp in the block.
-    warp: usize,
-    /// Number in the warp.
-    lane: u32,
-    /// Lanes of the warp that exist.
-    lanes: u32,
-}
-
-impl Place {
-    #[inline(always)]
-    #[cfg_attr(not(warpsmith_device), track_caller)]
-    fn here() -> Self {
-        let block = block_dim();
-        let (thread, threads) = (thread_in_block(), block.x.wrapping_mul(block.y).wrapping_mul(block.z));
-        let lane = thread % WARP_SIZE;
-        let first = thread.wrapping_sub(lane);
-        let lanes = threads.wrapping_sub(first).min(WARP_SIZE);
-        Self { thread, threads, warp: (thread / WARP_SIZE) as usize, lane, lanes }
-    }
-
-    /// Warps of the block.
-    #[inline(always)]
-    fn warps(&self) -> usize {
-        self.threads.div_ceil(WARP_SIZE) as usize
-    }
-}
-
-/// The value of lane `source`, which exists.
-#[inline(always)]
-#[cfg_attr(not(warpsmith_device), track_caller)]
-fn from_lane<T: WarpValue>(value: T, source: u32) -> T {
-    shfl_idx(FULL_MASK, value, source)
-}
+/// The calling thread's warp, without the lanes that its block does not have.
+type Warp = crate::groups::Tile<32>;

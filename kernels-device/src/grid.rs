@@ -1,6 +1,6 @@
 //! The whole grid as a group: its size, a thread's rank in it, and a barrier for all of its blocks.
 
-use crate::index::{block_dim, block_idx, grid_dim, thread_in_block};
+use crate::index::{block_in_grid, grid_dim, thread_in_block, threads_in_block};
 
 /// All threads of the launch; from [`this_grid`].
 ///
@@ -70,8 +70,7 @@ impl Grid {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn thread_rank(&self) -> u64 {
-        let threads = u64::from(self.threads_of_a_block());
-        self.block_rank().wrapping_mul(threads).wrapping_add(u64::from(thread_in_block()))
+        self.block_rank().wrapping_mul(u64::from(threads_in_block())).wrapping_add(u64::from(thread_in_block()))
     }
 
     /// Threads of the grid.
@@ -79,7 +78,7 @@ impl Grid {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn num_threads(&self) -> u64 {
-        self.num_blocks().wrapping_mul(u64::from(self.threads_of_a_block()))
+        self.num_blocks().wrapping_mul(u64::from(threads_in_block()))
     }
 
     /// The number of the calling thread's block in the grid, x fastest.
@@ -87,10 +86,7 @@ impl Grid {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn block_rank(&self) -> u64 {
-        let (block, grid) = (block_idx(), grid_dim());
-        // Along y and z together there are fewer than 2^32 blocks.
-        let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
-        u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x))
+        block_in_grid()
     }
 
     /// Blocks of the grid.
@@ -99,12 +95,5 @@ impl Grid {
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn num_blocks(&self) -> u64 {
         grid_dim().count()
-    }
-
-    #[inline]
-    #[cfg_attr(not(warpsmith_device), track_caller)]
-    fn threads_of_a_block(self) -> u32 {
-        let threads = block_dim();
-        threads.x.wrapping_mul(threads.y).wrapping_mul(threads.z)
     }
 }

@@ -16,7 +16,7 @@
 
 use core::marker::PhantomData;
 
-use crate::index::{Dim3, block_dim, block_idx, thread_idx, thread_in_block};
+use crate::index::{Dim3, block_dim, block_idx, thread_idx, thread_in_block, threads_in_block};
 use crate::warp::collective::{
     Lanes, Operation, WarpInteger, WarpNumber, exclusive_scan_lanes, reduce_lanes, reduce_numbers, scan_lanes,
 };
@@ -53,8 +53,7 @@ impl ThreadBlock {
     #[must_use]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn num_threads(&self) -> u32 {
-        let Dim3 { x, y, z } = self.dim_threads();
-        x.wrapping_mul(y).wrapping_mul(z)
+        threads_in_block()
     }
 
     /// The thread's number in the block, with x varying fastest. PTX: `%tid`, `%ntid`.
@@ -116,9 +115,7 @@ impl ThreadBlock {
     {
         let threads = self.num_threads();
         assert!(N <= threads, "a tile of {N} threads is larger than its block of {threads}");
-        let first = self.thread_rank() & !(N - 1);
-        let count = (threads - first).min(N);
-        Tile { mask: mask_of(count) << (first % WARP_SIZE), count, _of_this_thread: PhantomData }
+        Tile::of_block()
     }
 }
 
@@ -149,6 +146,15 @@ pub struct Tile<const N: u32> {
 }
 
 impl<const N: u32> Tile<N> {
+    /// The calling thread's tile; not whole where its block has fewer threads.
+    #[inline(always)]
+    #[cfg_attr(not(warpsmith_device), track_caller)]
+    pub(crate) fn of_block() -> Self {
+        let first = thread_in_block() & !(N - 1);
+        let count = (threads_in_block() - first).min(N);
+        Self { mask: mask_of(count) << (first % WARP_SIZE), count, _of_this_thread: PhantomData }
+    }
+
     /// The tile's number in its block. PTX: `%tid`, `%ntid`.
     #[inline(always)]
     #[must_use]

@@ -218,14 +218,25 @@ pub trait ConstantValues: Sync {
     fn find(&self, constant: &ConstantDesc) -> Option<*const u8>;
 }
 
+/// What is the same for all threads of a launch.
+#[derive(Clone, Copy)]
+pub struct LaunchScope<'a> {
+    /// Blocks of the grid.
+    pub grid_dim: Dim3,
+    /// Threads of a block.
+    pub block_dim: Dim3,
+    /// Blocks of a cluster; one where the launch has none.
+    pub cluster_dim: Dim3,
+    /// Takes what the threads print.
+    pub output: &'a dyn Output,
+    /// The constants that the threads see.
+    pub constants: &'a dyn ConstantValues,
+}
+
 /// One core's view of the launch: which thread of which block runs on it now.
 pub struct Context<'a> {
     block: &'a dyn Block,
-    output: Option<&'a dyn Output>,
-    constants: Option<&'a dyn ConstantValues>,
-    grid_dim: Dim3,
-    block_dim: Dim3,
-    cluster_dim: Dim3,
+    launch: LaunchScope<'a>,
     threads_per_block: u64,
     first_stamp: Cell<u64>, // Of the block's first thread.
     next_stamp: Cell<u64>,  // From here to `end_of_stamps` nobody has had any.
@@ -244,18 +255,14 @@ static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 const STAMPS_AT_ONCE: u64 = 4096;
 
 impl<'a> Context<'a> {
-    /// A context for a launch of this shape.
+    /// A context for the threads of a launch.
     #[must_use]
-    pub fn new(block: &'a dyn Block, grid_dim: Dim3, block_dim: Dim3) -> Self {
+    pub fn new(block: &'a dyn Block, launch: LaunchScope<'a>) -> Self {
         let zero = Dim3 { x: 0, y: 0, z: 0 };
         Self {
             block,
-            output: None,
-            constants: None,
-            grid_dim,
-            block_dim,
-            cluster_dim: Dim3 { x: 1, y: 1, z: 1 },
-            threads_per_block: block_dim.count(),
+            launch,
+            threads_per_block: launch.block_dim.count(),
             first_stamp: Cell::new(0),
             next_stamp: Cell::new(0),
             end_of_stamps: Cell::new(0),
@@ -267,27 +274,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The same, with what the threads print going to `output`.
-    #[must_use]
-    pub fn with_output(self, output: &'a dyn Output) -> Self {
-        Self { output: Some(output), ..self }
-    }
-
-    /// The same for a launch in clusters of this shape.
-    #[must_use]
-    pub fn with_cluster(self, cluster_dim: Dim3) -> Self {
-        Self { cluster_dim, ..self }
-    }
-
-    /// The same with the constants that the launch sees.
-    #[must_use]
-    pub fn with_constants(self, constants: &'a dyn ConstantValues) -> Self {
-        Self { constants: Some(constants), ..self }
-    }
-
     /// Where the value that was set for a constant lies; `None` when none was set.
     pub(crate) fn constant(&self, constant: &ConstantDesc) -> Option<*const u8> {
-        self.constants?.find(constant)
+        self.launch.constants.find(constant)
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
@@ -305,7 +294,7 @@ impl<'a> Context<'a> {
     /// Moves to a block, by its linear number in the grid, whose threads get stamps that no other had.
     #[inline]
     pub fn set_block(&self, block: u64) {
-        let (x, y) = (u64::from(self.grid_dim.x), u64::from(self.grid_dim.y));
+        let (x, y) = (u64::from(self.launch.grid_dim.x), u64::from(self.launch.grid_dim.y));
         let position = if block < x {
             Dim3 { x: block as u32, y: 0, z: 0 }
         } else {
@@ -333,7 +322,7 @@ impl<'a> Context<'a> {
     /// Moves to a thread of the block, by its linear number.
     #[inline]
     pub fn set_thread(&self, thread: u32) {
-        let Dim3 { x, y, .. } = self.block_dim;
+        let Dim3 { x, y, .. } = self.launch.block_dim;
         let position = if thread < x {
             Dim3 { x: thread, y: 0, z: 0 }
         } else {
@@ -372,28 +361,28 @@ impl<'a> Context<'a> {
 
     #[inline]
     pub(crate) fn block_dim(&self) -> Dim3 {
-        self.block_dim
+        self.launch.block_dim
     }
 
     #[inline]
     pub(crate) fn grid_dim(&self) -> Dim3 {
-        self.grid_dim
+        self.launch.grid_dim
     }
 
     #[inline]
     pub(crate) fn cluster_dim(&self) -> Dim3 {
-        self.cluster_dim
+        self.launch.cluster_dim
     }
 
     /// The index of the block's cluster in the grid of clusters.
     pub(crate) fn cluster_idx(&self) -> Dim3 {
-        let (block, dim) = (self.block_idx(), self.cluster_dim);
+        let (block, dim) = (self.block_idx(), self.launch.cluster_dim);
         Dim3 { x: block.x / dim.x, y: block.y / dim.y, z: block.z / dim.z }
     }
 
     /// The block's index in its cluster.
     pub(crate) fn block_in_cluster(&self) -> Dim3 {
-        let (block, dim) = (self.block_idx(), self.cluster_dim);
+        let (block, dim) = (self.block_idx(), self.launch.cluster_dim);
         Dim3 { x: block.x % dim.x, y: block.y % dim.y, z: block.z % dim.z }
     }
 
@@ -444,10 +433,8 @@ pub(crate) fn current<R>(name: &str, f: impl FnOnce(&Context<'_>) -> R) -> R {
 
 /// Prints what a kernel's thread prints; outside a kernel it goes to the standard output.
 pub(crate) fn print(text: fmt::Arguments<'_>) {
-    let printed = try_current(|context| {
-        context.output.map(|output| output.print(context.block_idx(), context.thread_idx(), text)).is_some()
-    });
-    if printed != Some(true) {
+    let printed = try_current(|context| context.launch.output.print(context.block_idx(), context.thread_idx(), text));
+    if printed.is_none() {
         std::print!("{text}");
     }
 }

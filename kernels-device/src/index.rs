@@ -124,25 +124,35 @@ pub(crate) fn thread_in_block() -> u32 {
     thread.z.wrapping_mul(block.y).wrapping_add(thread.y).wrapping_mul(block.x).wrapping_add(thread.x)
 }
 
+/// Threads of a block, over all dimensions.
+#[inline]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub(crate) fn threads_in_block() -> u32 {
+    let block = block_dim();
+    block.x.wrapping_mul(block.y).wrapping_mul(block.z)
+}
+
+/// The block's number in the grid, x fastest. Along y and z together there are fewer than 2^32 blocks.
+#[inline]
+#[must_use]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+pub(crate) fn block_in_grid() -> u64 {
+    #[cfg(warpsmith_device)]
+    position::differs_along_x();
+    let (block, grid) = (block_idx(), grid_dim());
+    let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
+    u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x))
+}
+
 /// The thread's number in the whole grid, exact in 64 bits, blocks before threads, x fastest in both; and its run.
-///
-/// Block numbers along y and z together stay below 2^32, and so do the thread's number in its block and the block's
-/// size; only the last steps need 64 bits.
 #[inline]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 fn thread_in_grid() -> (u64, Stamp) {
     #[cfg(warpsmith_device)]
     {
-        let (block, grid, threads) = (block_idx(), grid_dim(), block_dim());
-        if position::is_along_x() {
-            // One multiplication instead of six: what most launches are.
-            let first = u64::from(block.x).wrapping_mul(u64::from(threads.x));
-            return (first.wrapping_add(u64::from(thread_idx().x)), Stamp::EMPTY);
-        }
-        let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
-        let block = u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x));
-        let block_size = threads.x.wrapping_mul(threads.y).wrapping_mul(threads.z);
-        (block.wrapping_mul(u64::from(block_size)).wrapping_add(u64::from(thread_in_block())), Stamp::EMPTY)
+        let first = block_in_grid().wrapping_mul(u64::from(threads_in_block()));
+        (first.wrapping_add(u64::from(thread_in_block())), Stamp::EMPTY)
     }
     #[cfg(not(warpsmith_device))]
     position::thread_in_grid()

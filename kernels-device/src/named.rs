@@ -71,8 +71,7 @@ impl<const ID: u32> NamedBarrier<ID> {
     #[cfg_attr(not(warpsmith_device), track_caller)]
     fn check(threads: u32) {
         const { assert!(ID >= 1 && ID <= 15, "named barriers are numbered from 1 to 15; 0 is `sync_threads`") };
-        let block = crate::index::block_dim();
-        let most = block.x.wrapping_mul(block.y).wrapping_mul(block.z).wrapping_add(31) & !31;
+        let most = crate::index::threads_in_block().wrapping_add(31) & !31;
         assert!(
             threads != 0 && threads.is_multiple_of(32) && threads <= most,
             "{threads} threads at named barrier {ID}: whole warps meet there, so 32 to {most} threads of this block"

@@ -67,7 +67,7 @@ fn mul_wide(a: u32, b: u32) -> u64 {
 /// }
 /// assert!((2000..=12000).contains(&throw(7, 0, 1000)));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Philox4x32 {
     key: u64,

@@ -1,6 +1,6 @@
 //! Which slots of a block's shared memory are a thread's own.
 
-use crate::index::{Stamp, block_dim, thread_in_block};
+use crate::index::{Stamp, thread_in_block, threads_in_block};
 
 /// A witness of one of a thread's own slots: a number congruent to the thread's number in its block, modulo the number of
 /// the block's threads.
@@ -22,21 +22,16 @@ impl SlotIdx {
     #[inline(always)]
     #[must_use]
     pub fn round(&self, rounds: usize) -> Self {
-        Self { number: self.number.saturating_add(rounds.saturating_mul(threads_of_block())), stamp: self.stamp }
+        Self {
+            number: self.number.saturating_add(rounds.saturating_mul(threads_in_block() as usize)),
+            stamp: self.stamp,
+        }
     }
 
     #[inline(always)]
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
     }
-}
-
-/// Threads of the block.
-#[inline(always)]
-#[cfg_attr(not(warpsmith_device), track_caller)]
-pub(crate) fn threads_of_block() -> usize {
-    let block = block_dim();
-    block.x.wrapping_mul(block.y).wrapping_mul(block.z) as usize
 }
 
 /// The thread's own slot: its number in the block, counted x fastest.
@@ -54,7 +49,7 @@ pub fn slot_idx() -> SlotIdx {
 pub fn block_stride(len: usize) -> BlockStride {
     BlockStride {
         next: thread_in_block() as usize,
-        step: threads_of_block(),
+        step: threads_in_block() as usize,
         len: len.min(isize::MAX as usize),
         stamp: Stamp::now(),
     }

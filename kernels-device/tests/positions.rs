@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use warpsmith_device::host::{BarrierVotes, Block, Context, Gathered, Place, SharedKey, WarpOperation};
+use warpsmith_device::constant::ConstantDesc;
+use warpsmith_device::host::{
+    BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Output, Place, SharedKey, WarpOperation,
+};
 use warpsmith_device::*;
 
 /// A block whose threads never meet.
@@ -52,9 +55,21 @@ impl Block for Alone {
     }
 }
 
+impl Output for Alone {
+    fn print(&self, _: Dim3, _: Dim3, _: std::fmt::Arguments<'_>) {}
+}
+
+impl ConstantValues for Alone {
+    fn find(&self, _: &ConstantDesc) -> Option<*const u8> {
+        None
+    }
+}
+
 /// Runs `check` as each of the given threads of a launch.
 fn as_threads(grid: Dim3, block: Dim3, threads: impl IntoIterator<Item = (u64, u32)>, mut check: impl FnMut(u64, u32)) {
-    let context = Context::new(&Alone, grid, block);
+    let cluster_dim = Dim3::new(1, 1, 1);
+    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
+    let context = Context::new(&Alone, scope);
     context.enter(|| {
         context.set_running(true);
         for (b, t) in threads {

@@ -125,8 +125,6 @@ struct State {
     sets: u64,
     /// The version of each variable's value; 0 for the declared one.
     versions: Vec<u64>,
-    /// The values, which a copy may still read.
-    values: Vec<Option<Arc<dyn Any + Send + Sync>>>,
     /// Passed when the last change is done; nothing to wait for before the first.
     changed: Option<GpuEvent>,
     /// The streams whose launches come after the last change and before the next.
@@ -156,8 +154,7 @@ impl ModuleConstants {
             constants.push(ModuleConstant { record, address: module.global(&record.symbol)? });
         }
         let versions = vec![0; constants.len()];
-        let values = vec![None; constants.len()];
-        Ok(Self { constants, state: Mutex::new(State { versions, values, ..State::default() }) })
+        Ok(Self { constants, state: Mutex::new(State { versions, ..State::default() }) })
     }
 
     /// Orders a launch on `stream` after the last change of the module's constants, which it makes where a constant was
@@ -177,10 +174,9 @@ impl ModuleConstants {
                     let ModuleConstant { record, address } = &self.constants[*index];
                     let bytes = usize::try_from(record.size).expect("constants were checked to fit the `.const` space");
                     // SAFETY: the variable has that many bytes, and no launch that reads it is under way: this stream
-                    // waits for all of them, and later ones wait for this stream. The value has as many, as was checked,
-                    // and is kept.
+                    // waits for all of them, and later ones wait for this stream. The value has as many, as was checked;
+                    // it is not page-locked, so that the driver has read it when this returns.
                     unsafe { queue.stream.copy_from_host(*address, from, bytes) }.map_err(refused)?;
-                    state.values[*index] = Some(Arc::clone(&entry.value));
                 }
                 state.mark_change(stream, queue).map_err(refused)?;
                 // Only now: what failed half-way is done again.

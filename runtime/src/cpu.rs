@@ -11,8 +11,7 @@
 
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
-use warpsmith_device::host::ConstantValues;
-use warpsmith_device::host::Output;
+use warpsmith_device::host::{ConstantValues, LaunchScope, Output};
 
 mod block;
 mod coroutine;
@@ -54,6 +53,19 @@ pub(crate) struct CpuLaunch<'a> {
     pub(crate) constants: &'a dyn ConstantValues,
     /// One thread's run.
     pub(crate) body: &'a (dyn for<'s> Fn(&'s Scope) + Sync),
+}
+
+impl<'a> CpuLaunch<'a> {
+    /// What its threads see of it.
+    fn scope(&self) -> LaunchScope<'a> {
+        LaunchScope {
+            grid_dim: self.grid_dim,
+            block_dim: self.block_dim,
+            cluster_dim: self.cluster_dim,
+            output: self.output,
+            constants: self.constants,
+        }
+    }
 }
 
 /// The first panic of a launch, or the first place where its threads could not go on.

@@ -362,8 +362,9 @@ impl Device {
 
     /// Waits for all work of the GPU's context, that of other libraries included.
     ///
-    /// What kernels have printed comes out. Their panics are reported by the streams they ran on. Those of streams that were dropped before are reported here,
-    /// and so are failures to free memory.
+    /// What kernels have printed comes out. Their panics are reported by the streams they ran on; those of streams that
+    /// were dropped are reported here, once the buffers that the stream used last are dropped or used elsewhere, and so
+    /// are failures to free memory. A program that ends without asking never hears of a panic.
     ///
     /// # Errors
     /// [`DeviceError`] when earlier work failed, [`KernelPanic`](crate::KernelPanic), [`MemoryError`](crate::MemoryError).
@@ -379,8 +380,9 @@ impl Device {
     /// Sets a constant that kernels read, for this device: one declared with [`constant!`](crate::constant!).
     ///
     /// Launches that are made after this call see the value, on every stream of the device; launches made before keep the
-    /// value that they had, whether they have run or not. So no stream is named, and nothing is waited for: the value
-    /// travels with the next launch of each kernel that reads it, which waits for that kernel's earlier launches.
+    /// value that they had, whether they have run or not. So no stream is named, and this call waits for nothing: the value
+    /// travels with the next launch of each kernel that reads it, which runs after that kernel's earlier launches. Where a
+    /// stream was dropped that had launched the kernel, that next launch waits on the host for the GPU's work.
     ///
     /// # Errors
     /// [`DeviceError::AmbiguousConstant`] when another constant was set that has the same name and place.

@@ -116,7 +116,6 @@ impl<'a> Launch<'a> {
             list.push((&raw const held.address).cast());
         }
         let constants = code.constants.as_ref();
-        let stream = self.binder.stream;
         let _constants = constants.map(|constants| constants.prepare(stream, queue, self.kernel.path())).transpose()?;
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
         // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the

@@ -483,7 +483,9 @@ fn bytes_and_shorts_leave_their_neighbours_alone() {
         let (mut bytes, mut shorts) = (stream.zeroed::<u8>(37)?, stream.zeroed::<u16>(21)?);
         let mut seen = stream.zeroed::<u32>(1)?;
         narrow::launch(stream, LaunchConfig::new(4, 37), &mut bytes, &mut shorts, &mut seen)?;
-        assert!(stream.to_host(&seen)?[0] <= 4 * 37);
+        // Of the two that add to a byte, the later one sees both additions, and the earlier one may.
+        let seen = stream.to_host(&seen)?[0];
+        assert!((37..=4 * 37).contains(&seen), "{seen}");
         // After the first `or`, the largest is that with the bit, whatever came before.
         let shorts = stream.to_host(&shorts)?.into_iter().map(|v| u32::from(v) | 0x7fff);
         Ok(stream.to_host(&bytes)?.into_iter().map(u32::from).chain(shorts).collect())

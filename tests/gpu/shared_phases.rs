@@ -361,9 +361,10 @@ thread_local! {
 
 #[test]
 fn a_handle_is_of_no_use_after_its_threads_run() {
-    /// Keeps its handle past the end of its run, or uses the one that another run kept.
-    fn body(keep: bool) -> u32 {
-        if keep {
+    /// The first thread keeps its handle past its run, and the second, which the same core runs next, uses it.
+    #[cfg(not(warpsmith_device))]
+    fn on_the_host() -> u32 {
+        if thread_idx().x == 0 {
             let mut slots = shared_array!([u32; 4]);
             slots.put(1);
             KEPT.set(Some(slots.without_sync()));
@@ -371,33 +372,22 @@ fn a_handle_is_of_no_use_after_its_threads_run() {
         }
         KEPT.with_borrow(|kept| kept.as_ref().map_or(0, |kept| kept.at(0)))
     }
+    #[cfg(warpsmith_device)]
+    fn on_the_host() -> u32 {
+        0
+    }
     #[kernel]
-    fn keeping(keep: bool, mut output: GridSliceMut<u32>) {
-        let value = if cfg!(warpsmith_device) { 0 } else { on_the_host(keep) };
+    fn keeping(mut output: GridSliceMut<u32>) {
+        let value = on_the_host();
         if let Some(output) = output.get_mut(&global_idx()) {
             *output = value;
         }
     }
-    #[cfg(warpsmith_device)]
-    fn on_the_host(_keep: bool) -> u32 {
-        0
-    }
-    #[cfg(not(warpsmith_device))]
-    fn on_the_host(keep: bool) -> u32 {
-        body(keep)
-    }
-    #[cfg(warpsmith_device)]
-    let _ = body;
-    let device = Device::cpu();
-    let stream = device.stream().expect("a device gives streams");
-    let mut output = stream.zeroed::<u32>(1).expect("a small allocation works");
-    keeping::launch(&stream, LaunchConfig::new(1, 1), true, &mut output).expect("it starts");
-    stream.synchronize().expect("keeping is not yet a fault");
-    keeping::launch(&stream, LaunchConfig::new(1, 1), false, &mut output).expect("it starts");
-    // Which of rayon's threads runs a block is open: without the handle there is nothing to use.
-    if let Err(error) = stream.synchronize() {
-        assert!(error.to_string().contains("outside the run of the thread that made it"), "{error}");
-    }
+    let stream = Device::cpu().stream().expect("a device gives streams");
+    let mut output = stream.zeroed::<u32>(2).expect("a small allocation works");
+    keeping::launch(&stream, LaunchConfig::new(1, 2), &mut output).expect("it starts");
+    let error = stream.synchronize().expect_err("thread 1 uses thread 0's handle").to_string();
+    assert!(error.contains("outside the run of the thread that made it") && error.contains("(1, 0, 0)"), "{error}");
 }
 
 /// Three arrays of different types out of dynamic shared memory, the middle one aligned after odd bytes.

@@ -22,7 +22,7 @@ macro_rules! arithmetic {
     )*
 
         #[test]
-        fn case_f2_vectors_compute_lane_by_lane() {$({
+        fn vectors_compute_lane_by_lane() {$({
             let value = |seed: u64, i: u64| -> $vector {
                 let from: fn(u64) -> $lane = $from;
                 $vector(std::array::from_fn(|lane| from(random(seed, i * 16 + lane as u64) % 5 + 1)))
@@ -37,6 +37,10 @@ macro_rules! arithmetic {
                 let fold = |f: &dyn Fn($lane, $lane) -> $lane| {
                     $vector::splat(x.to_array().into_iter().reduce(f).expect("a vector has lanes"))
                 };
+                let both = |f: &dyn Fn($lane, $lane) -> $lane| {
+                    let lanes = x.to_array().into_iter().chain(y.to_array());
+                    $vector::splat(lanes.reduce(f).expect("a vector has lanes"))
+                };
                 let one = x.to_array()[0] / x.to_array()[0];
                 let products: Vec<$lane> = x.to_array().iter().zip(y.to_array()).map(|(x, y)| *x * y).collect();
                 [
@@ -46,8 +50,8 @@ macro_rules! arithmetic {
                     lanes(&|x, y| (one + one + one) * x / y),
                     fold(&|x, y| x + y),
                     $vector::splat(products.into_iter().reduce(|x, y| x + y).expect("a vector has lanes")),
-                    fold(&|x, y| if y < x { y } else { x }),
-                    fold(&|x, y| if y > x { y } else { x }),
+                    both(&|x, y| if y < x { y } else { x }),
+                    both(&|x, y| if y > x { y } else { x }),
                 ]
             }).collect();
             check_on_devices(&expected, |stream| {
@@ -79,8 +83,8 @@ macro_rules! all_of {
             quotient,
             $vector::splat(x.reduce_sum()),
             $vector::splat(x.dot(y)),
-            $vector::splat(x.min(x).reduce_min()),
-            $vector::splat(x.max(x).reduce_max()),
+            $vector::splat(x.min(y).reduce_min()),
+            $vector::splat(x.max(y).reduce_max()),
         ]
     }};
 }

@@ -33,7 +33,11 @@ fn a_grid_sync_counts_blocks_between_fences() {
         .check("ld.relaxed.sys.u64")
         .check("barrier.red.or.pred")
         .check("nanosleep.u32");
-    ptx::of(module_path!(), "does_not_sync").check_not("fence.").check_not("bar.").check_not("ld.relaxed.sys");
+    ptx::of(module_path!(), "does_not_sync")
+        .check_not("fence.")
+        .check_not("bar.")
+        .check_not("barrier.")
+        .check_not("ld.relaxed.sys");
 }
 
 #[test]

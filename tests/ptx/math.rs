@@ -157,11 +157,12 @@ single_only! {
     f32_trigonometric |x| x.sin() + x.cos() + x.tan();
     f32_roots |x| x.cbrt() + x.hypot(2.0);
     f32_exp2 |x| x.exp2();
-    f32_special |x| erf(x) + erfc(x) + lgamma(x) + sinpi(x) + cospi(x) + rcbrt(x) + exp10(x) + tgamma(x);
+    f32_special |x| erf(x) + erfc(x) + sinpi(x) + cospi(x) + rcbrt(x);
+    f32_wide |x| lgamma(x) + exp10(x) + tgamma(x);
 }
 
 /// Of the `libm` crate, what computes in `f64` whatever the argument.
-const WIDE_WITHOUT_LIBDEVICE: [&str; 1] = ["f32_special"];
+const WIDE_WITHOUT_LIBDEVICE: [&str; 1] = ["f32_wide"];
 
 /// Of libdevice, what multiplies once in `f64` when it reduces a large angle; so it does for nvcc.
 const WIDE_WITH_LIBDEVICE: [&str; 1] = ["f32_trigonometric"];
@@ -191,5 +192,28 @@ fn case_d5_an_f32_kernel_has_no_f64_instruction() {
             // One multiplication for each of sine, cosine and tangent.
             text.check_count("mul.rn.f64", 3).check_not("fma.rn.f64").check_not("add.rn.f64");
         }
+    }
+}
+
+/// As `f32_exp2`, with sums that may be taken apart.
+#[kernel(fast_math)]
+fn f32_exp2_with_fast_math(x: &[f32], mut output: GridSliceMut<f32>) {
+    let i = global_idx();
+    if let Some(output) = output.get_mut(&i) {
+        *output = x[i.get()].exp2();
+    }
+}
+
+#[test]
+fn fast_math_leaves_the_bodies_of_functions_alone() {
+    let stream = Device::cpu().stream().expect("the executor gives streams");
+    let x = stream.to_device(&[3.5f32]).expect("a small copy works");
+    let mut output = stream.zeroed::<f32>(1).expect("a small allocation works");
+    f32_exp2_with_fast_math::launch(&stream, LaunchConfig::for_len(1), &x, &mut output).expect("a launch works");
+    assert!((stream.to_host(&output).expect("a small copy works")[0] - 3.5f32.exp2()).abs() < 1e-5);
+    // Where the body rounds by adding 2^23 and taking it away again, both steps stand.
+    let [plain, fast] = ["f32_exp2", "f32_exp2_with_fast_math"].map(|kernel| ptx::of(module_path!(), kernel));
+    for step in ["0f4B000000", "0fCB000000"] {
+        assert_eq!(fast.counts(step), plain.counts(step), "{step}");
     }
 }

@@ -206,4 +206,10 @@ fn two_of_one_name(mut output: GridSliceMut<[u32; 5]>) {
 #[test]
 fn shared_arrays_of_types_that_print_alike_have_room_each() {
     ptx::of(module_path!(), "two_of_one_name").check("[128];").check("[512];");
+    let expected: Vec<[u32; 5]> = (0..32).map(|thread| [31 - thread, 31 - thread, 1, 2, 3]).collect();
+    check_on_devices(&expected, |stream| {
+        let mut output = stream.zeroed::<[u32; 5]>(32)?;
+        two_of_one_name::launch(stream, LaunchConfig::new(1, 32), &mut output)?;
+        stream.to_host(&output)
+    });
 }

@@ -297,6 +297,14 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The variable with options for LLVM, for whoever debugs the lowering.
+pub(crate) const DEBUG_VARIABLE: &str = "WARPSMITH_LLVM_ARGS";
+
+/// Its value: PTX depends on it.
+pub(crate) fn debug_arguments() -> String {
+    std::env::var(DEBUG_VARIABLE).unwrap_or_default()
+}
+
 /// Opens LLVM's library; later calls must name the same one, since a process has one LLVM.
 pub(crate) fn load(path: &Path) -> Result<(), String> {
     let loaded = API.get_or_init(|| {
@@ -306,7 +314,7 @@ pub(crate) fn load(path: &Path) -> Result<(), String> {
         std::mem::forget(library);
         // `slsr` miscompiles in LLVM 22.1 (a stable quicksort of 43 u64 panics inside core). The unroll threshold is
         // what lets inner loops of constant length unroll in full, as nvcc does; loops that ask for it have another.
-        let more = std::env::var("WARPSMITH_LLVM_ARGS").unwrap_or_default();
+        let more = debug_arguments();
         let options: Vec<CString> =
             ["warpsmith", "-opt-disable=slsr", "-unroll-threshold=4000", "-pragma-unroll-threshold=262144"]
                 .into_iter()

@@ -70,7 +70,7 @@ pub(super) fn replace(module: &Module) {
     }
 }
 
-/// Gives each static shared allocation a variable in shared memory. Returns how many bytes the module has.
+/// Gives each static shared allocation a variable in shared memory.
 ///
 /// # Errors
 /// The call whose size, alignment or name is not constant.

@@ -13,13 +13,14 @@ use super::names::{
 };
 use super::validate::Doubt;
 use super::{
-    aggregates, atomics, constant_memory, dump, geometry, link, prints, shape, state_space, statics, validate,
+    aggregates, atomics, constant_memory, dump, geometry, link, panics, prints, shape, state_space, statics, validate,
     workarounds,
 };
 use crate::bundle::{Bundle, ConstantRecord, Image, KernelRecord, MessageFormat};
 use crate::job::LowerJob;
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, kind, linkage, opcode};
 use crate::ptxas;
+use crate::store::stamp;
 
 /// PTX's calling convention for kernels.
 const PTX_KERNEL: u32 = 71;
@@ -116,7 +117,7 @@ pub(super) fn finish(
             entry.title(),
         )]));
     }
-    let key = cache_key(&module, entry, job);
+    let key = cache_key(&module, entry, sites, &constants, job);
     if let Some(record) = cached(job, &key, entry) {
         return Ok(record);
     }
@@ -434,7 +435,7 @@ fn drop_index_checks(module: &Module, sites: &[MessageFormat]) {
     let Some(panic) = module.function(PANIC) else { return };
     for call in panic.users() {
         let site = call.operand(0).as_int().and_then(|n| sites.get(usize::try_from(n).ok()?));
-        if site.is_some_and(|s| s.format.starts_with("index out of bounds")) {
+        if site.is_some_and(|s| s.format == panics::OUT_OF_BOUNDS) {
             // Without the call, what is left of the block is `unreachable`.
             call.erase();
         }
@@ -582,7 +583,10 @@ fn flags(context: &Context, module: &Module, entry: &Entry) {
     if everywhere == 0 && options.approx == 0 {
         return;
     }
+    let bodies = math_bodies(module);
     for function in module.functions() {
+        // Rounding by adding and subtracting a large number is no longer that when sums may be taken apart.
+        let everywhere = if bodies.contains(&function) { everywhere & CONTRACT } else { everywhere };
         for instruction in function.instructions() {
             let Some(flags) = instruction.fast_math_flags() else { continue };
             let approximates = options.approx != 0 && is_division_or_root(instruction);
@@ -592,6 +596,20 @@ fn flags(context: &Context, module: &Module, entry: &Entry) {
             }
         }
     }
+}
+
+/// The bodies of maths functions, of libdevice or ours, and all that they call.
+fn math_bodies(module: &Module) -> HashSet<Value> {
+    let is_body = |name: &str| ["__nv_", "__warpsmith_math_"].iter().any(|prefix| name.starts_with(prefix));
+    let mut open: Vec<Value> = module.functions().filter(|function| is_body(&function.name())).collect();
+    let mut all = HashSet::new();
+    while let Some(function) = open.pop() {
+        if all.insert(function) {
+            let calls = function.instructions().filter(|instruction| instruction.opcode() == opcode::CALL);
+            open.extend(calls.filter_map(|call| call.called().as_function()));
+        }
+    }
+    all
 }
 
 /// Whether an instruction is one of those on `f32` that have an approximate form.
@@ -636,19 +654,31 @@ fn has_unbounded_stack(module: &Module) -> bool {
 }
 
 /// Changes with the PTX that this crate makes of the same bitcode, so that no older one comes from the cache.
-const REVISION: u32 = 5;
+const REVISION: u32 = 6;
 
 /// A kernel's cache entry is named by all that its PTX depends on.
-fn cache_key(module: &Module, entry: &Entry, job: &LowerJob) -> String {
+///
+/// The bitcode holds the panics' numbers alone, not their texts, and of constants neither layout nor alignment.
+fn cache_key(
+    module: &Module,
+    entry: &Entry,
+    sites: &[MessageFormat],
+    constants: &[ConstantRecord],
+    job: &LowerJob,
+) -> String {
+    let panics = module.function(PANIC).map(Value::users).unwrap_or_default();
+    let texts: BTreeSet<_> = panics.into_iter().filter_map(|call| call.operand(0).as_int()).collect();
+    let texts: Vec<_> = texts.into_iter().map(|number| (number, sites.get(number as usize))).collect();
     let text = format!(
-        "{} {REVISION} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{} {REVISION} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {texts:?} {constants:?} {entry:?}",
         env!("CARGO_PKG_VERSION"),
         llvm::version(),
+        llvm::debug_arguments(),
         job.llvm,
         job.architectures,
         job.libdevice,
         job.ptxas,
-        entry
+        job.ptxas.as_deref().and_then(stamp),
     );
     let bitcode = module.to_bitcode();
     format!("{:016x}{:016x}-{}", fnv(&bitcode), fnv(text.as_bytes()), bitcode.len())

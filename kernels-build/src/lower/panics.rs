@@ -13,6 +13,9 @@ use warpsmith_device::print::{Scalar, TypeCode};
 use crate::bundle::MessageFormat;
 use crate::llvm::{Builder, Context, FUNCTION, Module, Type, Value, kind, opcode};
 
+/// The format of an index check that failed: of the check itself, not of a message that begins alike.
+pub(super) const OUT_OF_BOUNDS: &str = "index out of bounds: the len is {0} but the index is {1}";
+
 /// How many words of values a record holds.
 const WORDS: usize = 8;
 
@@ -245,6 +248,7 @@ impl<'c> Panics<'c> {
                 message.value(Scalar::Usize, "", &word(arguments[1]));
                 message.text(" but the index is ");
                 message.value(Scalar::Usize, "", &word(arguments[0]));
+                debug_assert_eq!(message.format.format, OUT_OF_BOUNDS);
             }
             Shape::Misaligned => {
                 message.text("misaligned pointer dereference: address must be a multiple of 0x");

@@ -1,7 +1,7 @@
 //! Values that change threads.
 
-use super::Place;
 use crate::bits::AnyBits;
+use crate::index::{thread_in_block, threads_in_block};
 use crate::shared::Rows;
 use crate::shared_array;
 
@@ -15,10 +15,10 @@ use crate::shared_array;
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_broadcast<T: AnyBits>(value: T, from: u32) -> T {
-    let place = Place::here();
-    assert!(from < place.threads, "a broadcast from thread {from} of {}", place.threads);
+    let threads = threads_in_block();
+    assert!(from < threads, "a broadcast from thread {from} of {threads}");
     let mut slot = shared_array!([T; 1]);
-    if place.thread == from {
+    if thread_in_block() == from {
         slot.scatter(0, value);
     }
     let slot = slot.sync();
@@ -30,8 +30,9 @@ pub fn block_broadcast<T: AnyBits>(value: T, from: u32) -> T {
 /// Panics in a block that has not as many threads as its kernel says.
 #[inline(always)]
 #[cfg_attr(not(warpsmith_device), track_caller)]
-fn check_threads(place: &Place, expected: usize) {
-    assert!(place.threads as usize == expected, "an exchange among {expected} threads in a block of {}", place.threads);
+fn check_threads(expected: usize) {
+    let threads = threads_in_block();
+    assert!(threads as usize == expected, "an exchange among {expected} threads in a block of {threads}");
 }
 
 /// Turns `N` items a thread that lie striped over the block (item `j` of thread `t` is number `j * THREADS + t`, as
@@ -45,9 +46,8 @@ fn check_threads(place: &Place, expected: usize) {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn striped_to_blocked<T: AnyBits, const N: usize, const THREADS: usize>(items: [T; N]) -> [T; N] {
-    let place = Place::here();
-    check_threads(&place, THREADS);
-    let thread = place.thread as usize;
+    check_threads(THREADS);
+    let thread = thread_in_block() as usize;
     let mut slots = shared_array!(Rows<T, N, THREADS>);
     let mut j = 0;
     while j < N {
@@ -69,9 +69,8 @@ pub fn striped_to_blocked<T: AnyBits, const N: usize, const THREADS: usize>(item
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn blocked_to_striped<T: AnyBits, const N: usize, const THREADS: usize>(items: [T; N]) -> [T; N] {
-    let place = Place::here();
-    check_threads(&place, THREADS);
-    let thread = place.thread as usize;
+    check_threads(THREADS);
+    let thread = thread_in_block() as usize;
     let mut slots = shared_array!(Rows<T, N, THREADS>);
     let mut j = 0;
     while j < N {

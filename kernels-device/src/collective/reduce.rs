@@ -1,7 +1,8 @@
 //! One value out of all the block's.
 
-use super::{MOST_WARPS, Place, from_lane};
+use super::{MOST_WARPS, Warp};
 use crate::bits::AnyBits;
+use crate::groups::LaneGroup;
 use crate::shared_array;
 use crate::warp::WarpValue;
 
@@ -32,26 +33,16 @@ use crate::warp::WarpValue;
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_reduce<T: AnyBits + WarpValue>(value: T, combine: impl Fn(T, T) -> T) -> T {
-    let place = Place::here();
-    let mut total = value;
-    let mut distance = 1;
-    while distance < crate::WARP_SIZE {
-        let source = place.lane.wrapping_add(distance);
-        let exists = source < place.lanes;
-        let other = from_lane(total, if exists { source } else { place.lane });
-        if exists {
-            total = combine(total, other);
-        }
-        distance = distance.wrapping_mul(2);
-    }
+    let warp = Warp::of_block();
+    let total = warp.reduce(value, &combine);
     let mut slots = shared_array!([T; MOST_WARPS]);
-    if place.lane == 0 {
-        slots.scatter(place.warp, total);
+    if warp.thread_rank() == 0 {
+        slots.scatter(warp.meta_group_rank() as usize, total);
     }
     let slots = slots.sync();
     let mut total = slots.at(0);
-    for warp in 1..place.warps() {
-        total = combine(total, slots.at(warp));
+    for number in 1..warp.meta_group_size() as usize {
+        total = combine(total, slots.at(number));
     }
     let _next = slots.sync();
     total

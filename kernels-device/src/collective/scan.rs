@@ -1,7 +1,8 @@
 //! Running combinations over the block's threads.
 
-use super::{MOST_WARPS, Place, from_lane};
+use super::{MOST_WARPS, Warp};
 use crate::bits::AnyBits;
+use crate::groups::LaneGroup;
 use crate::shared_array;
 use crate::warp::WarpValue;
 
@@ -18,33 +19,25 @@ struct Scanned<T> {
 #[inline(always)]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 fn scan<T: AnyBits + WarpValue>(value: T, combine: impl Fn(T, T) -> T) -> Scanned<T> {
-    let place = Place::here();
-    let mut running = value;
-    let mut distance = 1;
-    while distance < crate::WARP_SIZE {
-        let exists = place.lane >= distance;
-        let other = from_lane(running, if exists { place.lane.wrapping_sub(distance) } else { place.lane });
-        if exists {
-            running = combine(other, running);
-        }
-        distance = distance.wrapping_mul(2);
-    }
-    let lane_before = from_lane(running, place.lane.saturating_sub(1));
+    let warp = Warp::of_block();
+    let (own, lane) = (warp.meta_group_rank() as usize, warp.thread_rank());
+    let running = warp.inclusive_scan(value, &combine);
+    let lane_before = warp.shfl_up(running, 1);
     let mut slots = shared_array!([T; MOST_WARPS]);
-    if place.lane.wrapping_add(1) == place.lanes {
-        slots.scatter(place.warp, running);
+    if lane.wrapping_add(1) == warp.num_threads() {
+        slots.scatter(own, running);
     }
     let slots = slots.sync();
     let mut total = slots.at(0);
     let mut warps_before = total;
-    for warp in 1..place.warps() {
-        if warp == place.warp {
+    for number in 1..warp.meta_group_size() as usize {
+        if number == own {
             warps_before = total;
         }
-        total = combine(total, slots.at(warp));
+        total = combine(total, slots.at(number));
     }
     let _next = slots.sync();
-    let (up_to_here, before) = match (place.warp, place.lane) {
+    let (up_to_here, before) = match (own, lane) {
         (0, 0) => (running, None),
         (0, _) => (running, Some(lane_before)),
         (_, 0) => (combine(warps_before, running), Some(warps_before)),

@@ -1,7 +1,9 @@
 //! Sorting one value a thread.
 
-use super::{Place, from_lane};
+use super::Warp;
 use crate::bits::AnyBits;
+use crate::groups::LaneGroup;
+use crate::index::{thread_in_block, threads_in_block};
 use crate::shared_array;
 use crate::warp::{WARP_SIZE, WarpValue};
 
@@ -31,32 +33,31 @@ const MOST_THREADS: usize = 1024;
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_sort<T: AnyBits + WarpValue>(value: T, is_less: impl Fn(&T, &T) -> bool) -> T {
-    let place = Place::here();
+    let (warp, thread, threads) = (Warp::of_block(), thread_in_block(), threads_in_block());
     let mut slots = shared_array!([T; MOST_THREADS]);
     let mut own = value;
     let mut run = 2;
-    while run < place.threads.wrapping_mul(2) {
+    while run < threads.wrapping_mul(2) {
         // The first step of a merge mirrors the second half; the others halve the distance.
         let mut bits = run.wrapping_sub(1);
         while bits > 0 {
-            let partner = place.thread ^ bits;
-            let exists = partner < place.threads;
+            let partner = thread ^ bits;
+            let exists = partner < threads;
             let other = if bits < WARP_SIZE {
-                from_lane(own, if exists { partner % WARP_SIZE } else { place.lane })
+                warp.shfl_xor(own, bits)
             } else {
                 slots.put(own);
                 let reading = slots.sync();
-                let other = reading.at(if exists { partner } else { place.thread } as usize);
+                let other = reading.at(if exists { partner } else { thread } as usize);
                 slots = reading.sync();
                 other
             };
             // Of two equal values each thread keeps its own.
-            let wrong = if place.thread < partner { is_less(&other, &own) } else { is_less(&own, &other) };
+            let wrong = if thread < partner { is_less(&other, &own) } else { is_less(&own, &other) };
             if exists && wrong {
                 own = other;
             }
-            let distance = if bits == run.wrapping_sub(1) { run / 4 } else { bits / 2 };
-            bits = distance;
+            bits = if bits == run.wrapping_sub(1) { run / 4 } else { bits / 2 };
         }
         run = run.wrapping_mul(2);
     }

@@ -2,7 +2,7 @@
 
 use super::grid::{exit, launch_has_panicked};
 use super::{activemask, bar_warp_sync, lane_id, vote_any};
-use crate::index::{block_dim, thread_in_block};
+use crate::index::{thread_in_block, threads_in_block};
 use crate::ptx;
 
 unsafe extern "C" {
@@ -73,10 +73,8 @@ fn speaks(group: u32) -> bool {
 /// How many threads a group counts as: lanes that the block does not have come with lane 0.
 #[inline(always)]
 fn weight(group: u32) -> u32 {
-    let block = block_dim();
-    let threads = block.x.wrapping_mul(block.y).wrapping_mul(block.z);
     let first = thread_in_block() & !31;
-    let lanes = threads.wrapping_sub(first).min(32);
+    let lanes = threads_in_block().wrapping_sub(first).min(32);
     let missing = if group & 1 != 0 { 32_u32.wrapping_sub(lanes) } else { 0 };
     group.count_ones().wrapping_add(missing)
 }

@@ -1,5 +1,6 @@
 //! How a line leaves a thread on a GPU: a record in page-locked host memory.
 
+use super::__warpsmith_hidden;
 use super::{block_idx, thread_idx};
 use crate::print::layout::{
     CAPACITY, DATA, HEADER_WORDS, LAUNCH_COUNT_BITS, LOST, LOST_COUNTERS, OUTPUT_ADDRESS, RESERVED,
@@ -8,7 +9,6 @@ use crate::print::{Site, TypeList, Values, Writer};
 use crate::ptx;
 
 unsafe extern "C" {
-    safe fn __warpsmith_hidden(which: u32) -> u64;
     /// The place's number in its kernel: a constant once the kernel is lowered.
     safe fn __warpsmith_print_site(site: &'static Site, types: Option<&'static TypeList>) -> u32;
 }

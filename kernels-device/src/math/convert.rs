@@ -1,4 +1,5 @@
-//! Conversions with the rounding written in the name, which saturate.
+//! Conversions with the rounding written in the name, which saturate; NaN becomes 0, but for kernels with `fast_math`, which
+//! say that there is none.
 
 use half::f16;
 

@@ -71,7 +71,8 @@ approximations! {
     fast_log10(x) = lg2_approx(x) * core::f32::consts::LOG10_2, x.log10();
     /// `x^y` for `x` not below 0, with the errors of [`fast_log2`] times `y` and of [`fast_exp2`].
     ///
-    /// A negative `x` gives NaN on a GPU. PTX: `ex2.approx.f32` of `y` times `lg2.approx.f32`.
+    /// A negative `x` gives NaN. On a GPU so do 0 and infinity to the power of 0, and 1 to an infinite one, which are 1 on the
+    /// executor. PTX: `ex2.approx.f32` of `y` times `lg2.approx.f32`.
     fast_pow(x, y) = ex2_approx(y * lg2_approx(x)), if x < 0.0 { f32::NAN } else { x.powf(y) };
     /// The hyperbolic tangent, to a relative error of 2^-11.
     ///

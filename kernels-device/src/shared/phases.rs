@@ -13,8 +13,8 @@ use core::mem::MaybeUninit;
 use super::{Shape, SharedSite, StaticShape};
 use crate::bits::AnyBits;
 use crate::block::sync_threads;
-use crate::index::Stamp;
-use crate::slot::{SlotIdx, slot_idx, threads_of_block};
+use crate::index::{Stamp, threads_in_block};
+use crate::slot::{SlotIdx, slot_idx};
 
 /// The phase in which threads write.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl<S: Shape + ?Sized> SharedArray<S, Writing> {
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn fill_with(&mut self, mut value: impl FnMut(S::Index) -> S::Item) {
         const TOGETHER: usize = 8;
-        let (own, threads, len) = (slot_idx().get(), threads_of_block(), self.len());
+        let (own, threads, len) = (slot_idx().get(), threads_in_block() as usize, self.len());
         let mut first = own;
         // Nothing wraps around: a length is far below `usize::MAX`, and a block has 1024 threads at most.
         let step = threads.wrapping_mul(TOGETHER);

@@ -2,8 +2,7 @@
 
 use super::{OwnershipMap, sealed};
 use crate::abi::{KernelValue, leaf_layout};
-use crate::index::{Stamp, block_idx, grid_dim};
-use crate::slot::slot_idx;
+use crate::index::{Stamp, block_in_grid, thread_in_block};
 
 /// Block `b` owns element `b`, counted x fastest; its first thread writes it. Witness: [`block_leader`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,20 +41,7 @@ impl BlockLeader {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_leader() -> Option<BlockLeader> {
-    (slot_idx().get() == 0).then(|| BlockLeader { block: block_in_grid() as usize, stamp: Stamp::now() })
-}
-
-/// The block's number in the grid, x fastest: below 2^63, as grids are limited to 2^31 by 2^16 by 2^16 blocks.
-#[inline]
-#[cfg_attr(not(warpsmith_device), track_caller)]
-pub(super) fn block_in_grid() -> u64 {
-    let (block, grid) = (block_idx(), grid_dim());
-    #[cfg(warpsmith_device)]
-    if crate::intrinsics::is_along_x() {
-        return u64::from(block.x);
-    }
-    let row = u64::from(block.z).wrapping_mul(u64::from(grid.y)).wrapping_add(u64::from(block.y));
-    row.wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x))
+    (thread_in_block() == 0).then(|| BlockLeader { block: block_in_grid() as usize, stamp: Stamp::now() })
 }
 
 impl sealed::Witness for BlockLeader {

@@ -1,10 +1,8 @@
 //! `N` elements a thread, a block's threads side by side in each round.
 
-use super::leader::block_in_grid;
 use super::{OwnershipMap, sealed};
 use crate::abi::{KernelValue, fold_layout, leaf_layout};
-use crate::index::{Stamp, block_dim};
-use crate::slot::slot_idx;
+use crate::index::{Stamp, block_in_grid, thread_in_block, threads_in_block};
 
 /// Block `b` of `threads` threads owns the `N * threads` elements from `b * N * threads`, and its thread `t` every
 /// `threads`-th of them from the `t`-th on: so the threads of a warp reach neighbours in each of the `N` rounds. Witness:
@@ -56,13 +54,12 @@ impl<const N: usize> StripedIdx<N> {
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn striped_idx<const N: usize>() -> StripedIdx<N> {
     const { assert!(N > 0 && N <= 1 << 16, "a thread has from 1 to 65536 elements") };
-    let block = block_dim();
-    let threads = block.x.wrapping_mul(block.y).wrapping_mul(block.z) as usize;
+    let threads = threads_in_block() as usize;
     // A block past these has no element in any slice, and no index may wrap around to another block's.
     const LAST_BLOCK: u64 = isize::MAX as u64 >> (16 + 10 + 1);
     let number = block_in_grid();
     let first = if number <= LAST_BLOCK {
-        (number as usize).wrapping_mul(N).wrapping_mul(threads).wrapping_add(slot_idx().get())
+        (number as usize).wrapping_mul(N).wrapping_mul(threads).wrapping_add(thread_in_block() as usize)
     } else {
         isize::MAX as usize
     };

@@ -19,7 +19,7 @@ pub(super) struct Meeting {
     threads: u32,
     block_dim: Dim3,
     shared_bytes: usize,
-    cooperative: bool,
+    coroutines: bool, // Whether the threads are such, and so can wait.
     syncs_grid: bool,
     cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
@@ -125,14 +125,14 @@ fn same(a: Place, b: Place) -> bool {
 }
 
 impl Meeting {
-    /// For blocks of this shape, whose threads are coroutines if `cooperative`.
-    pub(super) fn new(block_dim: Dim3, shared_bytes: usize, cooperative: bool) -> Self {
+    /// For blocks of this shape, whose threads are coroutines if `coroutines`.
+    pub(super) fn new(block_dim: Dim3, shared_bytes: usize, coroutines: bool) -> Self {
         let threads = u32::try_from(block_dim.count()).expect("a block's size was checked before the launch");
         Self {
             threads,
             block_dim,
             shared_bytes,
-            cooperative,
+            coroutines,
             syncs_grid: false,
             cluster: OnceCell::new(),
             shared: RefCell::default(),
@@ -142,8 +142,8 @@ impl Meeting {
         }
     }
 
-    /// Lets threads wait for other blocks, which whoever runs the block sees to; for the whole grid if `syncs_grid`.
-    pub(super) fn in_gang(mut self, syncs_grid: bool) -> Self {
+    /// The same, where threads may wait for the whole grid if `syncs_grid`, which whoever runs the block sees to.
+    pub(super) fn syncing_grid(mut self, syncs_grid: bool) -> Self {
         self.syncs_grid = syncs_grid;
         self
     }
@@ -158,7 +158,7 @@ impl Meeting {
     /// Turns to a new block: no thread has started.
     pub(super) fn next_block(&self) {
         self.shared.borrow_mut().next_block();
-        if !self.cooperative {
+        if !self.coroutines {
             return;
         }
         self.aborting.set(false);
@@ -518,7 +518,7 @@ fn wake(state: &mut State, thread: usize, result: u128) {
 
 impl host::Block for Meeting {
     fn can_wait(&self) -> bool {
-        self.cooperative || self.is_alone()
+        self.coroutines || self.is_alone()
     }
 
     fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes {
@@ -565,8 +565,8 @@ impl host::Block for Meeting {
     }
 
     fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool) {
-        // A thread that panicked has left the block.
-        if std::thread::panicking() {
+        // A thread that panicked has left the block; one that is its block completes the barrier, as its warp does.
+        if self.is_alone() {
             return;
         }
         self.wait(thread, |meeting, state| meeting.come_to_named(state, thread, place, id, threads, waits));
@@ -577,7 +577,7 @@ impl host::Block for Meeting {
         if std::thread::panicking() {
             return true;
         }
-        if !self.cooperative {
+        if !self.coroutines {
             return false;
         }
         self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Address { place, address });

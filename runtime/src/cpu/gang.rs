@@ -110,7 +110,8 @@ fn meetings(grid: &Grid<'_>, clusters: usize) -> Vec<Rc<Meeting>> {
     let request = grid.request;
     let mut all = Vec::new();
     for _ in 0..clusters {
-        let new = || Rc::new(Meeting::new(request.block_dim, request.shared_bytes, true).in_gang(request.cooperative));
+        let new =
+            || Rc::new(Meeting::new(request.block_dim, request.shared_bytes, true).syncing_grid(request.cooperative));
         let cluster: Vec<_> = (0..request.cluster_dim.count()).map(|_| new()).collect();
         for meeting in &cluster {
             meeting.join_cluster(&cluster);
@@ -133,10 +134,7 @@ impl<'a> Gang<'a> {
         let block = |meeting: &'a Rc<Meeting>| Block {
             number: 0,
             parked: Parked::default(),
-            context: Context::new(&**meeting, request.grid_dim, request.block_dim)
-                .with_cluster(request.cluster_dim)
-                .with_output(request.output)
-                .with_constants(request.constants),
+            context: Context::new(&**meeting, request.scope()),
             meeting,
             seat: Seat::Over,
         };

@@ -66,11 +66,10 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
 impl Grid<'_> {
     /// One core's part: chunks of blocks, in ascending order, until none is left or a block has panicked.
     fn work(&self) {
-        let CpuLaunch { grid_dim, block_dim, shared_bytes, needs_coroutines, output, .. } = *self.request;
-        let cooperative = needs_coroutines && self.threads > 1;
-        let meeting = Meeting::new(block_dim, shared_bytes, cooperative);
-        let context =
-            Context::new(&meeting, grid_dim, block_dim).with_output(output).with_constants(self.request.constants);
+        let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
+        let coroutines = needs_coroutines && self.threads > 1;
+        let meeting = Meeting::new(block_dim, shared_bytes, coroutines);
+        let context = Context::new(&meeting, self.request.scope());
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
         context.enter(|| {
@@ -81,7 +80,7 @@ impl Grid<'_> {
                     }
                     context.set_block(block);
                     meeting.next_block();
-                    if cooperative {
+                    if coroutines {
                         // Such a block waits for no other.
                         coroutine::run_block(self, &context, &meeting, &mut stacks, &mut parked);
                     } else {

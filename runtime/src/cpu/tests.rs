@@ -148,10 +148,13 @@ fn every_thread_runs_once_in_every_shape() {
 fn case_a1_the_global_index_of_a_huge_grid_is_exact() {
     // The whole grid has 22 121 216 blocks of 256 threads: index 5 663 031 295 at the end. Stop at the first block and
     // look at the last by a context of its own.
-    use warpsmith_device::host::Context;
+    use warpsmith_device::host::{Context, LaunchScope};
     let (grid, block) = (Dim3::from(22_121_216), Dim3::from(256));
     let meeting = super::block::Meeting::new(block, 0, false);
-    let context = Context::new(&meeting, grid, block);
+    let constants = Values::default();
+    let cluster_dim = Dim3::from(1);
+    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Silent, constants: &constants };
+    let context = Context::new(&meeting, scope);
     context.enter(|| {
         context.set_running(true);
         for (b, t) in [(0, 0), (16_777_216, 0), (16_777_215, 255), (22_121_215, 255)] {
@@ -1280,9 +1283,9 @@ fn a_cooperative_launch_may_be_as_large_as_it_is_said() {
     let blocks = resident_blocks(1024) as u32;
     assert!((1..1 << 20).contains(&blocks));
     let passed = AtomicU32::new(0);
-    // Two at once take turns.
+    // All at once would map more stacks than a system allows by default: they take turns.
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..3 {
             scope.spawn(|| {
                 let body = || {
                     this_grid().sync();
@@ -1292,7 +1295,17 @@ fn a_cooperative_launch_may_be_as_large_as_it_is_said() {
             });
         }
     });
-    assert_eq!(passed.into_inner(), 2 * blocks * 1024);
+    assert_eq!(passed.into_inner(), 3 * blocks * 1024);
+}
+
+#[test]
+fn a_block_of_one_thread_completes_a_named_barrier_alone() {
+    let results = collect(&launch(3, 1), || {
+        NamedBarrier::<1>::sync(32);
+        NamedBarrier::<2>::arrive(32);
+        7
+    });
+    assert_eq!(results, [7; 3]);
 }
 
 #[test]
