@@ -8,6 +8,7 @@ use cudarc::driver::CudaContext;
 use warpsmith_device::abi::KernelValue;
 use warpsmith_device::{Constant, Dim3};
 
+use crate::check::CheckOptions;
 use crate::constants::ConstantTable;
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
@@ -21,6 +22,9 @@ pub(crate) const LAUNCH_COUNT_BITS: u32 = warpsmith_device::print::layout::LAUNC
 
 /// The environment variable that chooses the device of [`Device::new`].
 const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
+
+/// The environment variable that makes the CPU executor a checked one.
+const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
 
 /// A GPU, or the CPU executor.
 ///
@@ -52,6 +56,8 @@ struct DeviceInner {
     deferred: Mutex<Option<Error>>,
     sink: SinkSlot,
     output_bytes: AtomicUsize,
+    /// What a checked device looks for, or the word in the environment that says nothing; unset where nothing is checked.
+    checking: OnceLock<Result<CheckOptions, String>>,
 }
 
 enum Kind {
@@ -149,14 +155,19 @@ impl Device {
     ///
     /// # Errors
     /// [`DeviceError`] when the named device cannot be had, when the variable holds something else, and when a driver is
-    /// there but fails: the CPU executor does not quietly take the place of a broken GPU.
+    /// there but fails: the CPU executor does not quietly take the place of a broken GPU. Also when `WARPSMITH_CHECK` asks for
+    /// checks, which the CPU executor makes, and `WARPSMITH_DEVICE` for a GPU.
     pub fn new() -> Result<Self> {
-        let Some(value) = std::env::var_os(CHOICE_VARIABLE) else { return Self::gpu_or_cpu() };
-        let value = value.to_string_lossy();
-        match parse_choice(&value)? {
-            Choice::Unset => Self::gpu_or_cpu(),
-            Choice::Cpu => Ok(Self::cpu()),
+        let value = std::env::var_os(CHOICE_VARIABLE).unwrap_or_default();
+        let choice = parse_choice(&value.to_string_lossy())?;
+        let checks = !matches!(checks_asked_for(), Ok(None));
+        match choice {
+            Choice::Gpu(_) if checks => {
+                Err(DeviceError::ChecksNeedExecutor { device: value.to_string_lossy().into_owned() }.into())
+            }
             Choice::Gpu(ordinal) => Self::gpu(ordinal),
+            Choice::Unset if !checks => Self::gpu_or_cpu(),
+            Choice::Unset | Choice::Cpu => Ok(Self::cpu()),
         }
     }
 
@@ -171,27 +182,59 @@ impl Device {
     }
 
     /// The CPU executor.
+    ///
+    /// It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where `WARPSMITH_CHECK` is set: to `1`, or to a list of
+    /// what else to look for, such as `overflow,lossy,non-finite,memory`. Where it is set to something else,
+    /// [`stream`](Self::stream) says so.
     #[must_use]
     pub fn cpu() -> Self {
         static CPU: OnceLock<Device> = OnceLock::new();
-        CPU.get_or_init(|| {
-            let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
-            Self::from_parts(
-                Kind::Cpu,
-                format!("CPU executor ({workers} threads)"),
-                DeviceLimits {
-                    max_threads_per_block: 1024,
-                    max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
-                    max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
-                    max_shared_bytes: 227 << 10,
-                    max_registers: 65_536,
-                    warp_size: 32,
-                    multiprocessors: workers,
-                    max_threads_per_multiprocessor: 1024,
-                },
-            )
+        CPU.get_or_init(|| match checks_asked_for() {
+            Ok(None) => Self::cpu_executor(),
+            Ok(Some(options)) => Self::cpu_checked_with(options),
+            Err(word) => Self::cpu_executor().checking(Err(word)),
         })
         .clone()
+    }
+
+    /// The CPU executor with its checker: it watches every access of a kernel's threads to buffers and shared memory, and
+    /// reports races, reads of what nobody wrote, accesses outside of buffers, barriers that threads miss, and more.
+    ///
+    /// A checked launch runs on one core. Its kernels need code for the checker, which their package's build script makes.
+    #[must_use]
+    pub fn cpu_checked() -> Self {
+        static CHECKED: OnceLock<Device> = OnceLock::new();
+        CHECKED.get_or_init(|| Self::cpu_checked_with(CheckOptions::new())).clone()
+    }
+
+    /// As [`cpu_checked`](Self::cpu_checked), with more to look for. Each call gives a device of its own, with its own buffers
+    /// and constants.
+    #[must_use]
+    pub fn cpu_checked_with(options: CheckOptions) -> Self {
+        Self::cpu_executor().checking(Ok(options))
+    }
+
+    fn checking(self, checking: Result<CheckOptions, String>) -> Self {
+        self.inner.checking.get_or_init(|| checking);
+        self
+    }
+
+    fn cpu_executor() -> Self {
+        let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
+        Self::from_parts(
+            Kind::Cpu,
+            format!("CPU executor ({workers} threads)"),
+            DeviceLimits {
+                max_threads_per_block: 1024,
+                max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
+                max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
+                max_shared_bytes: 227 << 10,
+                max_registers: 65_536,
+                warp_size: 32,
+                multiprocessors: workers,
+                max_threads_per_multiprocessor: 1024,
+            },
+        )
     }
 
     /// The GPU with this number, from 0, as `CUDA_VISIBLE_DEVICES` orders them.
@@ -295,6 +338,7 @@ impl Device {
             deferred: Mutex::new(None),
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
+            checking: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -302,8 +346,12 @@ impl Device {
     /// A new stream, which runs its work in order and beside other streams.
     ///
     /// # Errors
-    /// [`StreamError`](crate::StreamError) when the driver refuses.
+    /// [`StreamError`](crate::StreamError) when the driver refuses, [`DeviceError`] when `WARPSMITH_CHECK` names what the checker
+    /// does not look for.
     pub fn stream(&self) -> Result<Stream> {
+        if let Some(Err(word)) = self.inner.checking.get() {
+            return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
+        }
         Stream::new(self)
     }
 
@@ -508,6 +556,12 @@ impl Device {
         }
     }
 
+    /// What the device looks for in launches, where it is a checked one.
+    #[must_use]
+    pub fn check_options(&self) -> Option<&CheckOptions> {
+        self.inner.checking.get()?.as_ref().ok()
+    }
+
     pub(crate) fn constants(&self) -> &ConstantTable {
         &self.inner.constants
     }
@@ -581,6 +635,11 @@ impl fmt::Display for Device {
 /// Turns an answer that came through cudarc into ours.
 pub(crate) fn cudarc_error(call: &'static str, source: cudarc::driver::DriverError) -> DriverError {
     DriverError { call, code: source.0 as u32, name: format!("{:?}", source.0) }
+}
+
+/// The checks that the environment asks for, or the word in it that names none.
+fn checks_asked_for() -> Result<Option<CheckOptions>, String> {
+    CheckOptions::parse(&std::env::var_os(CHECK_VARIABLE).unwrap_or_default().to_string_lossy())
 }
 
 enum Choice {

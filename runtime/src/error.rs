@@ -157,6 +157,22 @@ pub enum DeviceError {
         /// The value.
         value: String,
     },
+    /// `WARPSMITH_CHECK` holds a word that names no check.
+    #[error(
+        "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite` and `memory`, with commas"
+    )]
+    UnknownCheck {
+        /// The word.
+        word: String,
+    },
+    /// Checks were asked for, and a GPU, which makes none.
+    #[error(
+        "WARPSMITH_CHECK asks for checks, which the CPU executor makes, and WARPSMITH_DEVICE for {device:?}; leave one of them out"
+    )]
+    ChecksNeedExecutor {
+        /// What `WARPSMITH_DEVICE` holds.
+        device: String,
+    },
     /// The GPU is there and could not be opened or asked.
     #[error("GPU {ordinal} could not be used: {operation}{}", lost_text(source))]
     Driver {

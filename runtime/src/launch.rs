@@ -138,6 +138,13 @@ impl<'a> Launch<'a> {
     }
 
     fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
+        if self.binder.stream.device().check_options().is_some() {
+            return Err(LaunchError::Executor {
+                kernel: self.kernel.path().to_owned(),
+                reason: "its package carries no code for the checker".to_owned(),
+            }
+            .into());
+        }
         // By address and once each, so that two launches never wait for each other.
         let locks = &mut self.binder.shared;
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());

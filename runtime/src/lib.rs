@@ -41,6 +41,7 @@ mod stream;
 
 pub mod prelude;
 
+mod check;
 mod constants;
 mod cpu;
 mod driver;
@@ -50,6 +51,7 @@ mod registry;
 #[cfg(test)]
 mod simulated;
 
+pub use check::CheckOptions;
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{
     DeviceError, DriverError, Error, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape, Result,

@@ -1,0 +1,8 @@
+//! The checker: what it knows of a launch's memory and threads while checked code runs, and what it finds.
+
+mod hooks;
+mod options;
+mod session;
+pub(crate) mod site;
+
+pub use options::CheckOptions;

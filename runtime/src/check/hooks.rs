@@ -1,0 +1,106 @@
+//! The functions that checked code calls before each access, by the names that the instrumentation knows.
+//!
+//! All of them are called on the OS thread of a checked launch, in which the checker's state is nobody else's.
+
+use super::session;
+
+macro_rules! loads {
+    ($($name:ident $bytes:literal),* $(,)?) => {$(
+        /// Before a load of this many bytes.
+        ///
+        /// # Safety
+        /// Called by checked code in a checked launch, of whose module `site` is a place.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(address: *const u8, site: u32) {
+            session::load::<$bytes>(address.addr(), site);
+        }
+    )*};
+}
+loads!(__warpsmith_check_load_1 1, __warpsmith_check_load_2 2, __warpsmith_check_load_4 4, __warpsmith_check_load_8 8,
+    __warpsmith_check_load_16 16);
+
+/// Before a load of so many bytes.
+///
+/// # Safety
+/// As the other loads'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_load_n(address: *const u8, bytes: usize, site: u32) {
+    session::load_many(address.addr(), bytes, site);
+}
+
+macro_rules! stores {
+    ($($name:ident $bytes:literal),* $(,)?) => {$(
+        /// Before a store of this many bytes; `value` has its bits, extended with zeros.
+        ///
+        /// # Safety
+        /// Called by checked code in a checked launch, of whose module `site` is a place.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(address: *const u8, value: u64, site: u32) {
+            session::store::<$bytes>(address.addr(), value, site);
+        }
+    )*};
+}
+stores!(__warpsmith_check_store_1 1, __warpsmith_check_store_2 2, __warpsmith_check_store_4 4, __warpsmith_check_store_8 8);
+
+/// Before a store of 16 bytes.
+///
+/// # Safety
+/// As the other stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, site: u32) {
+    session::store_many(address.addr(), 16, site);
+}
+
+/// Before a store of so many bytes.
+///
+/// # Safety
+/// As the other stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, bytes: usize, site: u32) {
+    session::store_many(address.addr(), bytes, site);
+}
+
+/// Before bytes are moved that nothing looks at: what is not initialised stays so.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const u8, bytes: usize, site: u32) {
+    session::copy(to.addr(), from.addr(), bytes, site);
+}
+
+/// Before an atomic access; what it does stands in the place.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, site: u32) {
+    session::atomic(address.addr(), site);
+}
+
+/// Before a fence.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_fence(site: u32) {
+    session::fence(site);
+}
+
+/// After an operation on `operands` floats, 1 or 2, whose result is a NaN or an infinity.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: f64, a: f64, b: f64, operands: u32) {
+    session::non_finite(site, result, a, b, operands);
+}
+
+/// After arithmetic on integers that wrapped, or a cast that changed the value.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_overflow(site: u32) {
+    session::overflow(site);
+}
