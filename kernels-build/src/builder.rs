@@ -1,12 +1,12 @@
 //! The public face: compiles a package's kernels from its build script.
 
 use crate::bundle::Bundle;
-use crate::embed::{EmbedError, Embedder};
+use crate::embed::{CheckedObject, EmbedError, Embedder};
 use crate::job::{LowerError, LowerJob};
 use crate::nested::{self, Bitcode, Kind, NestedError, Site, Unit};
 use crate::store::{self, Store};
 use crate::toolchain::{Toolchain, ToolchainError};
-use crate::{libdevice, llvm, lower, ptxas};
+use crate::{checked, libdevice, llvm, lower, ptxas};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,7 @@ pub fn compile() {
 pub struct Builder {
     architectures: Option<Vec<u32>>,
     libdevice: Option<PathBuf>,
+    checked: Option<bool>,
 }
 
 /// Why a package's kernels were not compiled.
@@ -120,6 +121,17 @@ impl Builder {
         self
     }
 
+    /// Says whether the program carries code for the checker (`Device::cpu_checked`).
+    ///
+    /// When nothing is said it does if something in the package names `Device::cpu_checked`, and where `WARPSMITH_CHECK` is set
+    /// to anything but `0` while it is compiled. A library whose kernels others check says so here. It costs a second nested
+    /// build, of what depends on warpsmith alone.
+    #[must_use]
+    pub fn checked(mut self, checked: bool) -> Self {
+        self.checked = Some(checked);
+        self
+    }
+
     /// Compiles the kernels, and reports failures to cargo.
     pub fn compile(self) {
         if let Err(error) = self.try_compile() {
@@ -142,7 +154,7 @@ impl Builder {
     /// [`BuildError`] when there is no usable toolchain, or the kernels of a library or program cannot be lowered. An
     /// error in the kernels' own code is none: the build of the program shows it.
     pub fn try_compile(self) -> Result<(), BuildError> {
-        println!("cargo::rustc-check-cfg=cfg(warpsmith_device)");
+        println!("cargo::rustc-check-cfg=cfg(warpsmith_device, warpsmith_checked)");
         if std::env::var_os(nested::NESTED).is_some() {
             // One line keeps cargo from running this script for every change in the package.
             println!("cargo::rerun-if-env-changed={}", nested::NESTED);
@@ -154,6 +166,7 @@ impl Builder {
             llvm::DEBUG_VARIABLE,
             ptxas::VARIABLE,
             nested::TARGET_DIR,
+            checked::VARIABLE,
             "RUSTC_WORKSPACE_WRAPPER",
             "DOCS_RS",
         ];
@@ -196,6 +209,14 @@ impl Builder {
                 Ok(bundle) if bundle.kernels.is_empty() && bundle.failure.is_none() => {}
                 Ok(bundle) => embedder.add(unit.target.kind, &unit.target.name, unit.is_unit_test, bundle),
                 Err(error) => failures.push(error),
+            }
+        }
+        if self.checked.unwrap_or_else(|| checked::is_wanted(&outcome)) {
+            let built = site.checked().build()?;
+            for unit in &built.units {
+                if let Some(object) = lowering.checked(unit) {
+                    embedder.add_checked(object);
+                }
             }
         }
         lowering.store.close();
@@ -319,6 +340,41 @@ impl Lowering<'_> {
                 Ok(Bundle { failure: Some(error.to_string()), ..empty })
             }
         }
+    }
+
+    /// The checker's code of a unit; where it cannot be made, a warning says why.
+    fn checked(&mut self, unit: &Unit) -> Option<CheckedObject> {
+        let bitcode = unit.outcome.as_ref().ok().filter(|bitcode| registers_kernels(&bitcode.path))?;
+        let title = unit.title();
+        let name = title.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
+        let symbol = format!("__warpsmith_checked_{}_{}", unique_name(), name.replace('-', "_"));
+        let job = self.job(title.clone(), bitcode);
+        let key = self.key(&job);
+        let file = format!("{name}.checked");
+        let object = match self.store.get_bytes(&file, key) {
+            Some(object) => object,
+            None => {
+                eprintln!("warpsmith: lowering {title} for the checker");
+                match lower::lower_checked(&job, self.target, &symbol) {
+                    Ok(object) => {
+                        let object = object.unwrap_or_default();
+                        self.store.put_bytes(&file, key, &object);
+                        object
+                    }
+                    Err(error) => {
+                        tell("warning", &format!("kernels of {title} cannot be checked: {error}"));
+                        return None;
+                    }
+                }
+            }
+        };
+        (!object.is_empty()).then(|| CheckedObject {
+            kind: unit.target.kind,
+            name: unit.target.name.clone(),
+            is_unit_test: unit.is_unit_test,
+            symbol,
+            object,
+        })
     }
 
     fn job(&self, target: String, bitcode: &Bitcode) -> LowerJob {

@@ -20,6 +20,139 @@ pub struct Bundle {
     pub failure: Option<String>,
 }
 
+/// Name of the ELF section that lists the checker's code of a program, as [`CheckedEntry`]s.
+pub const CHECKED_SECTION: &str = "warpsmith_checked";
+
+/// One target's code for the checker, as it lies in [`CHECKED_SECTION`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CheckedEntry {
+    /// An encoded [`CheckedModule`]; null in an entry that is to be skipped.
+    pub module: *const u8,
+    /// Its length in bytes.
+    pub module_len: u64,
+    /// One function for each kernel of the module, in its order. It takes a list of the addresses of the entry's arguments, as
+    /// the driver does, and runs one thread.
+    pub functions: *const unsafe extern "C-unwind" fn(*const *const u8),
+    /// How many.
+    pub function_count: u64,
+}
+
+/// The kernels of one target whose code for the checker was made, and the places in it that the checker hears of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedModule {
+    /// The target as cargo names it, with its kind.
+    pub target: String,
+    /// The kernels.
+    pub kernels: Vec<CheckedRecord>,
+    /// The places; the checker's hooks name one by index.
+    pub sites: Vec<CheckedSite>,
+}
+
+/// A kernel instance in a [`CheckedModule`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedRecord {
+    /// What names it.
+    pub key: KernelKey,
+    /// Its parameters.
+    pub params: Vec<ParamRecord>,
+}
+
+/// A place in a kernel's code that the checker hears of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CheckedSite {
+    /// Source file.
+    pub file: String,
+    /// Line, from 1; 0 when not known.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+    /// The function around it, demangled.
+    pub function: String,
+    /// One of [`SiteKind`], as a number.
+    pub kind: u32,
+    /// What an arithmetic operation is called; empty for others.
+    pub operation: String,
+    /// Bits of [`SiteFlags`].
+    pub flags: u32,
+    /// Bytes of an access; 0 when the hook says.
+    pub bytes: u32,
+    /// Alignment in bytes that the code relies on.
+    pub align: u32,
+    /// One of [`SiteValue`], as a number.
+    pub value: u32,
+}
+
+/// What happens at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SiteKind {
+    /// A value is read.
+    Load = 0,
+    /// A value is written.
+    Store = 1,
+    /// Bytes are copied.
+    Copy = 2,
+    /// An atomic operation; its flags say more.
+    Atomic = 3,
+    /// A fence; its flags say more.
+    Fence = 4,
+    /// Integer arithmetic that may overflow.
+    Overflow = 5,
+    /// Arithmetic on floats.
+    Float = 6,
+}
+
+impl SiteKind {
+    /// The kind of a number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        const ALL: [SiteKind; 7] = [
+            SiteKind::Load,
+            SiteKind::Store,
+            SiteKind::Copy,
+            SiteKind::Atomic,
+            SiteKind::Fence,
+            SiteKind::Overflow,
+            SiteKind::Float,
+        ];
+        ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
+/// Bits that say what an atomic operation or a fence does.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteFlags;
+
+impl SiteFlags {
+    /// It reads.
+    pub const READS: u32 = 1;
+    /// It writes.
+    pub const WRITES: u32 = 2;
+    /// It acquires.
+    pub const ACQUIRES: u32 = 4;
+    /// It releases.
+    pub const RELEASES: u32 = 8;
+}
+
+/// How the bits of a value are to be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SiteValue {
+    /// Only as bytes.
+    Other = 0,
+    /// An integer.
+    Int = 1,
+    /// A 16-bit float.
+    F16 = 2,
+    /// An `f32`.
+    F32 = 3,
+    /// An `f64`.
+    F64 = 4,
+    /// A pointer.
+    Pointer = 5,
+}
+
 /// What names a kernel instance, equal in the host build and the nested build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelKey {

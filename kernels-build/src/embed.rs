@@ -4,6 +4,7 @@ mod archive;
 
 use crate::bundle::{self, Bundle};
 use crate::nested::Kind;
+use archive::Member;
 use object::write::{Object, Symbol, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, FileFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
@@ -46,6 +47,18 @@ pub(crate) struct Embedder {
     lib_tests: Vec<Bundle>,
     bins: Vec<(String, Bundle)>,
     others: Vec<(Kind, Bundle)>,
+    checked: Vec<CheckedObject>,
+}
+
+/// The checker's code of one target.
+#[derive(Debug)]
+pub(crate) struct CheckedObject {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) is_unit_test: bool,
+    /// The one symbol that it defines for others.
+    pub(crate) symbol: String,
+    pub(crate) object: Vec<u8>,
 }
 
 impl Embedder {
@@ -59,16 +72,29 @@ impl Embedder {
         }
     }
 
+    /// Takes the checker's code of one target.
+    pub(crate) fn add_checked(&mut self, object: CheckedObject) {
+        self.checked.push(object);
+    }
+
     /// Writes the files into a folder; the lines that tell cargo to link them.
     pub(crate) fn write(mut self, folder: &Path, target: &str, unique: &str) -> Result<Vec<String>, EmbedError> {
         self.drop_repeated();
         let mut lines = Vec::new();
+        let (of_library, checked): (Vec<CheckedObject>, Vec<_>) =
+            self.checked.drain(..).partition(|checked| checked.kind == Kind::Lib && !checked.is_unit_test);
         if !self.lib.is_empty() {
             let name = format!("warpsmith_kernels_{unique}");
             let path = folder.join(format!("lib{name}.a"));
             let symbol = format!("__warpsmith_kernels_{unique}");
             let object = object_file(&self.lib, target, &symbol, &path)?;
-            write(&path, &archive::archive("kernels.o", &object, &symbol))?;
+            let mut members = vec![Member { name: "kernels.o", object: &object, symbol: &symbol }];
+            members.extend(of_library.iter().map(|checked| Member {
+                name: "checked.o",
+                object: &checked.object,
+                symbol: &checked.symbol,
+            }));
+            write(&path, &archive::archive(&members))?;
             lines.push(format!("cargo::rustc-link-search=native={}", folder.display()));
             // Whole, since nothing refers to it by name; cargo passes it on to all that link the library.
             lines.push(format!("cargo::rustc-link-lib=static:+whole-archive={name}"));
@@ -102,6 +128,18 @@ impl Embedder {
         if !self.lib_tests.is_empty() {
             // Cargo has no option for a library's unit tests alone.
             link("lib-tests", "rustc-link-arg", &self.lib_tests)?;
+        }
+        for checked in checked {
+            let path = folder.join(format!("{}.o", checked.symbol));
+            write(&path, &checked.object)?;
+            let option = match checked.kind {
+                _ if checked.is_unit_test && checked.kind == Kind::Lib => "rustc-link-arg".to_owned(),
+                Kind::Lib | Kind::Bin => format!("rustc-link-arg-bin={}", checked.name),
+                Kind::Example => "rustc-link-arg-examples".to_owned(),
+                Kind::Test => "rustc-link-arg-tests".to_owned(),
+                Kind::Bench => "rustc-link-arg-benches".to_owned(),
+            };
+            lines.push(format!("cargo::{option}={}", path.display()));
         }
         Ok(lines)
     }

@@ -5,6 +5,8 @@ pub mod bundle;
 #[cfg(feature = "lower")]
 mod builder;
 #[cfg(feature = "lower")]
+mod checked;
+#[cfg(feature = "lower")]
 mod embed;
 #[cfg(feature = "lower")]
 pub mod job;

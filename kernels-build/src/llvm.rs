@@ -17,7 +17,12 @@ pub(crate) use builder::Builder;
 pub(crate) use context::{Attribute, Context, Metadata};
 pub(crate) use module::{Machine, Module};
 pub(crate) use types::Type;
-pub(crate) use value::{Block, Value};
+pub(crate) use value::{Block, SourcePlace, Value};
+
+/// Whether an instruction is a call, with or without a place to go on at when the callee unwinds.
+pub(crate) fn is_call(instruction: Value) -> bool {
+    matches!(instruction.opcode(), opcode::CALL | opcode::INVOKE)
+}
 
 /// Linkages of LLVM's C API that are used here.
 pub(crate) mod linkage {
@@ -31,6 +36,7 @@ pub(crate) mod linkage {
 
 /// Instruction opcodes of LLVM's C API that are used here.
 pub(crate) mod opcode {
+    pub(crate) const INVOKE: i32 = 5;
     pub(crate) const ADD: i32 = 8;
     pub(crate) const FADD: i32 = 9;
     pub(crate) const FSUB: i32 = 11;

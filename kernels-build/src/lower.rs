@@ -6,6 +6,7 @@
 mod aggregates;
 mod asm;
 mod atomics;
+mod checked;
 mod constant_memory;
 mod constants;
 mod device_memory;
@@ -36,10 +37,13 @@ use crate::bundle::{KernelRecord, MessageFormat};
 use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, Machine, Module};
 
+pub(crate) use checked::lower_checked;
+
 /// What every step may look at.
 struct Pipeline<'a> {
     job: &'a LowerJob,
     machine: Machine,
+    triple: &'a str,
 }
 
 impl Pipeline<'_> {
@@ -59,7 +63,7 @@ pub fn lower(job: &LowerJob) -> Result<Vec<KernelRecord>, LowerError> {
     let lowest = job.architectures.iter().copied().min().unwrap_or(75);
     let machine = emit::machine(lowest, emit::ptx_version(lowest))
         .map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
-    let pipeline = Pipeline { job, machine };
+    let pipeline = Pipeline { job, machine, triple: TRIPLE };
     let context = Context::new();
 
     let bitcode = link::read(&job.bitcode)?;

@@ -10,7 +10,7 @@ mod scan;
 pub(crate) use package::{Kind, Target};
 
 use crate::json::Value;
-use crate::wrapper;
+use crate::wrapper::{self, Purpose};
 use depinfo::DepInfo;
 use outer::Outer;
 use package::{Package, Workspace, same_file};
@@ -104,6 +104,8 @@ pub(crate) struct Bitcode {
     pub(crate) path: PathBuf,
     /// Bitcode of the crates it depends on.
     pub(crate) dependencies: Vec<PathBuf>,
+    /// Those of them that are local, whose sources change with the package.
+    pub(crate) local: Vec<PathBuf>,
 }
 
 /// What the nested build gave.
@@ -132,6 +134,7 @@ pub(crate) struct Site {
     name: String,
     version: String,
     outer: Option<Outer>,
+    purpose: Purpose,
 }
 
 impl Site {
@@ -150,8 +153,14 @@ impl Site {
             name: variable("CARGO_PKG_NAME")?.to_string_lossy().into_owned(),
             version: variable("CARGO_PKG_VERSION")?.to_string_lossy().into_owned(),
             outer: Outer::find(),
+            purpose: Purpose::Device,
             out_dir,
         })
+    }
+
+    /// The same build, made for the checker.
+    pub(crate) fn checked(&self) -> Self {
+        Self { purpose: Purpose::Checked, ..self.clone() }
     }
 
     /// Compiles the package's targets that may hold kernels.
@@ -410,7 +419,10 @@ impl Site {
             }
             let path =
                 wrapper::executable().map_err(|source| NestedError::Io { path: "/proc/self/exe".into(), source })?;
-            command.env("RUSTC_WRAPPER", path).env(wrapper::MARK, "1");
+            command.env("RUSTC_WRAPPER", path).env(wrapper::MARK, "1").env_remove(wrapper::CHECKED);
+            if self.purpose == Purpose::Checked {
+                command.env(wrapper::CHECKED, "1").arg("--config").arg(self.other_device_crate());
+            }
             command.env(wrapper::PACKAGE, package.manifest.parent().unwrap_or(Path::new("")));
             command.env(wrapper::TESTS, std::env::join_paths(&tests).unwrap_or_default());
             if !needed.is_empty() {
@@ -424,6 +436,13 @@ impl Site {
         }
         // Dependencies of tests and examples may not have been fetched yet.
         start(false)?.checked()
+    }
+
+    /// A setting that makes cargo take the device crate, and so all that depend on it, for others than those compiled for the
+    /// device, in the same folder; what does not depend on it is compiled once for both. The number itself has no effect:
+    /// the wrapper sets its own.
+    fn other_device_crate(&self) -> String {
+        format!("profile.{:?}.package.warpsmith-device.codegen-units=173", self.profile)
     }
 
     fn is_offline(&self) -> bool {
@@ -475,7 +494,12 @@ impl Site {
                 let outcome_of = match found.and_then(bitcode_of) {
                     Some(path) => {
                         let others = libraries.iter().filter(|(_, library)| *library != path);
-                        Ok(Bitcode { dependencies: others.map(|(_, path)| path.clone()).collect(), path })
+                        let is_local = |artifact: &Artifact| artifact.id.starts_with("path+");
+                        Ok(Bitcode {
+                            dependencies: others.clone().map(|(_, path)| path.clone()).collect(),
+                            local: others.filter(|(a, _)| is_local(a)).map(|(_, path)| path.clone()).collect(),
+                            path,
+                        })
                     }
                     None => {
                         // Errors in this package show in its own build, those of a dependency perhaps only in ours.

@@ -56,19 +56,24 @@ impl Store {
 
     /// The bundle of a name, when it was made from the same key.
     pub(crate) fn get(&self, name: &str, key: u64) -> Option<Bundle> {
-        let bytes = std::fs::read(self.folder.join(format!("{name}.bundle"))).ok()?;
-        let (stored, bytes) = bytes.split_first_chunk()?;
-        if u64::from_le_bytes(*stored) != key {
-            return None;
-        }
-        Bundle::decode(bytes).ok()
+        Bundle::decode(&self.get_bytes(&format!("{name}.bundle"), key)?).ok()
     }
 
     /// Keeps a bundle; a folder that cannot be written only costs time.
     pub(crate) fn put(&self, name: &str, key: u64, bundle: &Bundle) {
-        let mut bytes = key.to_le_bytes().to_vec();
-        bytes.extend(bundle.encode());
-        self.write(&format!("{name}.bundle"), &bytes);
+        self.put_bytes(&format!("{name}.bundle"), key, &bundle.encode());
+    }
+
+    /// The bytes of a name, when they were made from the same key.
+    pub(crate) fn get_bytes(&self, name: &str, key: u64) -> Option<Vec<u8>> {
+        let bytes = std::fs::read(self.folder.join(name)).ok()?;
+        let (stored, bytes) = bytes.split_first_chunk()?;
+        (u64::from_le_bytes(*stored) == key).then(|| bytes.to_vec())
+    }
+
+    /// Keeps bytes; as [`Self::put`].
+    pub(crate) fn put_bytes(&self, name: &str, key: u64, bytes: &[u8]) {
+        self.write(name, &[&key.to_le_bytes(), bytes].concat());
     }
 
     /// Writes what was learnt about files.

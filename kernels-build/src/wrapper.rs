@@ -6,7 +6,7 @@
 
 mod flags;
 
-pub(crate) use flags::FLAGS;
+pub(crate) use flags::{FLAGS, Purpose};
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -16,6 +16,8 @@ use std::process::Command;
 
 /// The environment variable that makes this executable a wrapper.
 pub(crate) const MARK: &str = "WARPSMITH_RUSTC_WRAPPER";
+/// Set where the nested build is for the checker.
+pub(crate) const CHECKED: &str = "WARPSMITH_RUSTC_WRAPPER_CHECKED";
 /// The folder of the package whose test targets are chosen by [`TESTS`].
 pub(crate) const PACKAGE: &str = "WARPSMITH_RUSTC_WRAPPER_PACKAGE";
 /// Root source files of the test targets to compile; the package's others are refused. Separated as in `PATH`.
@@ -103,7 +105,8 @@ fn decide(arguments: &[OsString], variable: impl Fn(&str) -> Option<OsString>) -
     if line.is_test && refused(&line, &variable) {
         return Decision::Refuse;
     }
-    Decision::Compile(line.rewritten())
+    let purpose = if variable(CHECKED).is_some() { Purpose::Checked } else { Purpose::Device };
+    Decision::Compile(line.rewritten(purpose))
 }
 
 /// Whether a test target is one of the package's that were not asked for.

@@ -604,12 +604,15 @@ pointer_params!(*const T, cast; *mut T, cast_mut);
 /// Whether this crate was compiled for the device: true only in the nested build.
 pub const IS_DEVICE_BUILD: bool = cfg!(warpsmith_device);
 
+/// Whether this crate was compiled by a nested build, for the device or for the checker.
+pub const IS_NESTED_BUILD: bool = cfg!(any(warpsmith_device, warpsmith_checked));
+
 /// Ties an entry to its description and to the type name of its generic arguments; called by every launch function.
 ///
-/// In the device build this is a call that the lowering looks for; on the host it is never reached.
+/// In a nested build this is a call that the lowering looks for; on the host it is never reached.
 #[inline(always)]
 pub fn register_entry(entry: *const (), desc: &'static KernelDesc, instance: &'static str) {
-    #[cfg(warpsmith_device)]
+    #[cfg(any(warpsmith_device, warpsmith_checked))]
     // SAFETY: the lowering removes the call; the function has no body and no effect.
     unsafe {
         unsafe extern "C" {
@@ -621,7 +624,15 @@ pub fn register_entry(entry: *const (), desc: &'static KernelDesc, instance: &'s
             );
         }
         __warpsmith_register(entry, desc, instance.as_ptr(), instance.len());
+        // The profile's arithmetic wraps: the checker, whose code has overflow checks, then goes on after it has seen one.
+        #[cfg(warpsmith_wraps)]
+        {
+            unsafe extern "C" {
+                fn __warpsmith_wraps();
+            }
+            __warpsmith_wraps();
+        }
     }
-    #[cfg(not(warpsmith_device))]
+    #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
     let _ = (entry, desc, instance);
 }

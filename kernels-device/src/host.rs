@@ -280,6 +280,7 @@ impl<'a> Context<'a> {
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
+    #[cfg(not(warpsmith_checked))]
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Restore(*const Context<'static>);
         impl Drop for Restore {
@@ -289,6 +290,12 @@ impl<'a> Context<'a> {
         }
         let _restore = Restore(CURRENT.replace(ptr::from_ref(self).cast()));
         f()
+    }
+
+    /// Kernels never call it.
+    #[cfg(warpsmith_checked)]
+    pub fn enter<R>(&self, _: impl FnOnce() -> R) -> R {
+        unreachable!("the executor is the program's own")
     }
 
     /// Moves to a block, by its linear number in the grid, whose threads get stamps that no other had.
@@ -402,14 +409,38 @@ impl<'a> Context<'a> {
     }
 }
 
+#[cfg(not(warpsmith_checked))]
 thread_local! {
     static CURRENT: Cell<*const Context<'static>> = const { Cell::new(ptr::null()) };
+}
+
+#[cfg(not(warpsmith_checked))]
+#[inline]
+fn current_context() -> *const Context<'static> {
+    CURRENT.get()
+}
+
+/// The program's own answer, for code that the checker runs in its place: there is one context for both.
+#[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+#[unsafe(no_mangle)]
+extern "C" fn __warpsmith_current_context() -> *const Context<'static> {
+    CURRENT.get()
+}
+
+/// Code for the checker is compiled once more, and linked into the program beside its own: it asks that for the context.
+#[cfg(warpsmith_checked)]
+#[inline]
+fn current_context() -> *const Context<'static> {
+    unsafe extern "C" {
+        safe fn __warpsmith_current_context() -> *const Context<'static>;
+    }
+    __warpsmith_current_context()
 }
 
 /// Runs `f` on the calling thread's context, or gives `None` outside a kernel.
 #[inline]
 pub fn try_current<R>(f: impl FnOnce(&Context<'_>) -> R) -> Option<R> {
-    let context = CURRENT.get();
+    let context = current_context();
     if context.is_null() {
         return None;
     }

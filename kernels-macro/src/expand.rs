@@ -90,7 +90,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
             }
 
             #[allow(improper_ctypes_definitions, reason = "the caller is the device build's lowering")]
-            unsafe extern "C" fn entry(#(#entries),*) {
+            unsafe extern "C-unwind" fn entry(#(#entries),*) {
                 let scope = unsafe { #abi::Scope::new() };
                 #(#from_abi)*
                 #call;
@@ -102,7 +102,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let registration = arguments.is_empty().then(|| {
         quote_spanned! {site=>
             #[used]
-            static REGISTRATION: ::core::option::Option<fn()> = if #abi::IS_DEVICE_BUILD {
+            static REGISTRATION: ::core::option::Option<fn()> = if #abi::IS_NESTED_BUILD {
                 ::core::option::Option::Some(__Instance::register)
             } else {
                 ::core::option::Option::None
@@ -141,7 +141,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 #instance
 
                 #registration
-                if #abi::IS_DEVICE_BUILD {
+                if #abi::IS_NESTED_BUILD {
                     __Instance::<#(#arguments),*>::register();
                 }
                 let mut launch = #abi::Launch::new(

@@ -340,6 +340,17 @@ pub enum ModuleError {
         /// The compiler's message.
         message: String,
     },
+    /// The program does not carry the kernel's code for the checker.
+    #[error(
+        "kernel `{kernel}` cannot be checked: its code for the checker was not compiled; compile with WARPSMITH_CHECK=1 set, or \
+         call `warpsmith_build::Builder::new().checked(true).compile()` in the build script of `{krate}`"
+    )]
+    NotChecked {
+        /// The kernel's path.
+        kernel: String,
+        /// The crate that defines it.
+        krate: String,
+    },
     /// A parameter has another shape on the host than the kernel was compiled with.
     #[error(
         "parameter {index} of kernel `{kernel}` differs between host and device: the host has {host}, the GPU code was \

@@ -86,7 +86,18 @@ impl<'a> Launch<'a> {
         self.binder.stream.note_launch(&self.kernel);
         match self.binder.stream.gpu() {
             Some(_) => self.run_on_gpu(arguments),
-            None => self.run_on_cpu(body),
+            None => match self.kernel.checked() {
+                Some(code) => {
+                    let run = code.run;
+                    let mut list = ArgumentList::new();
+                    arguments(&mut |address| list.push(address));
+                    let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
+                    // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
+                    // with the code's; what they point to was bound and outlives the launch.
+                    self.run_on_cpu(&move |_: &Scope| unsafe { run(list.get()) })
+                }
+                None => self.run_on_cpu(body),
+            },
         }
     }
 
@@ -191,6 +202,19 @@ impl fmt::Debug for Launch<'_> {
             .field("kernel", &self.kernel.path())
             .field("config", &self.config)
             .finish_non_exhaustive()
+    }
+}
+
+/// Where a checked launch's arguments lie: the list of [`ArgumentList`].
+#[derive(Clone, Copy)]
+struct CheckedArguments(*const *const u8);
+
+// SAFETY: the list and what it names are only read while the launch runs.
+unsafe impl Sync for CheckedArguments {}
+
+impl CheckedArguments {
+    fn get(self) -> *const *const u8 {
+        self.0
     }
 }
 

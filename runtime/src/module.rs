@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
 
+use crate::check::code::{self as checked_code, CheckedKernel};
 use crate::constants::ModuleConstants;
 use crate::device::{Device, GpuParts};
 use crate::driver::{FunctionAttribute, GpuFunction, GpuModule, Limit, code};
@@ -27,6 +28,7 @@ pub(crate) struct LoadedKernel {
     desc: &'static KernelDesc,
     record: Option<&'static KernelRecord>,
     gpu: Option<GpuCode>,
+    checked: Option<CheckedKernel>,
 }
 
 /// A kernel's entry on a GPU, with what the driver says about it.
@@ -81,6 +83,11 @@ impl LoadedKernel {
         self.gpu.as_ref()
     }
 
+    /// Its code for the checker, on a checked device.
+    pub(crate) fn checked(&self) -> Option<&CheckedKernel> {
+        self.checked.as_ref()
+    }
+
     /// Whether the CPU executor must run its threads as coroutines. Where no build script looked, it may need them.
     pub(crate) fn needs_coroutines(&self) -> bool {
         self.record.is_none_or(|record| record.uses_barrier || record.uses_warp)
@@ -118,14 +125,25 @@ impl LoadedKernel {
         let Some(parts) = device.parts() else {
             // The executor runs the host's own code; the metadata only says how it may run it.
             let record = Registry::get().ok().and_then(|registry| registry.find(&key));
-            return Ok(Self { number: 0, path, desc, record, gpu: None });
+            let checked = if device.is_checked() { Some(checked(&path, desc, &key)?) } else { None };
+            return Ok(Self { number: 0, path, desc, record, gpu: None, checked });
         };
         let registry = Registry::get()?;
         let record = registry.find(&key).ok_or_else(|| not_found(registry, &path, &key))?;
         compare_params(&path, desc.params(), &record.params)?;
         let gpu = load_code(device, parts, &path, record, along_x)?;
-        Ok(Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu) })
+        Ok(Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu), checked: None })
     }
+}
+
+/// The code that a checked device runs.
+fn checked(path: &str, desc: &'static KernelDesc, key: &KernelKey) -> Result<CheckedKernel, ModuleError> {
+    let found = checked_code::find(key)?.ok_or_else(|| ModuleError::NotChecked {
+        kernel: path.to_owned(),
+        krate: key.module_path.split("::").next().unwrap_or_default().to_owned(),
+    })?;
+    compare_params(path, desc.params(), found.params)?;
+    Ok(found)
 }
 
 /// Module path and name of a kernel.

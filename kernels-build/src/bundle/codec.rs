@@ -1,6 +1,9 @@
 //! Bytes of a bundle: little-endian numbers, length-prefixed lists and strings, a version first, a checksum last.
 
-use super::{Bundle, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
+use super::{
+    Bundle, CheckedModule, CheckedRecord, CheckedSite, ConstantKey, ConstantRecord, Image, KernelKey, KernelRecord,
+    MessageFormat, ParamRecord,
+};
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
@@ -85,12 +88,7 @@ impl Bundle {
     /// The bundle as bytes, for [`Bundle::decode`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        VERSION.put(&mut out);
-        self.put(&mut out);
-        let sum = checksum(&out);
-        sum.put(&mut out);
-        out
+        encode(self)
     }
 
     /// Reads a bundle back.
@@ -98,27 +96,56 @@ impl Bundle {
     /// # Errors
     /// [`DecodeError`] when the bytes are not exactly one bundle of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader { bytes, offset: 0 };
-        let found = u32::get(&mut reader)?;
-        if found != VERSION {
-            return Err(DecodeError::Version { found });
-        }
-        let body = bytes.len().checked_sub(8).filter(|&body| body >= 4).ok_or(DecodeError::Truncated {
-            offset: 4,
-            wanted: 8,
-            left: bytes.len() - 4,
-        })?;
-        let stored = u64::get(&mut Reader { bytes, offset: body })?;
-        let computed = checksum(&bytes[..body]);
-        if stored != computed {
-            return Err(DecodeError::Checksum { stored, computed });
-        }
-        let mut reader = Reader { bytes: &bytes[..body], offset: 4 };
-        let bundle = Self::get(&mut reader)?;
-        match body - reader.offset {
-            0 => Ok(bundle),
-            left => Err(DecodeError::Trailing { left }),
-        }
+        decode(bytes)
+    }
+}
+
+impl CheckedModule {
+    /// The module as bytes, for [`CheckedModule::decode`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads a module back.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes are not exactly one module of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+fn encode<T: Code>(value: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    VERSION.put(&mut out);
+    value.put(&mut out);
+    let sum = checksum(&out);
+    sum.put(&mut out);
+    out
+}
+
+fn decode<T: Code>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let mut reader = Reader { bytes, offset: 0 };
+    let found = u32::get(&mut reader)?;
+    if found != VERSION {
+        return Err(DecodeError::Version { found });
+    }
+    let body = bytes.len().checked_sub(8).filter(|&body| body >= 4).ok_or(DecodeError::Truncated {
+        offset: 4,
+        wanted: 8,
+        left: bytes.len() - 4,
+    })?;
+    let stored = u64::get(&mut Reader { bytes, offset: body })?;
+    let computed = checksum(&bytes[..body]);
+    if stored != computed {
+        return Err(DecodeError::Checksum { stored, computed });
+    }
+    let mut reader = Reader { bytes: &bytes[..body], offset: 4 };
+    let value = T::get(&mut reader)?;
+    match body - reader.offset {
+        0 => Ok(value),
+        left => Err(DecodeError::Trailing { left }),
     }
 }
 
@@ -308,6 +335,9 @@ macro_rules! records {
 }
 records! {
     Bundle { target, compiler, kernels, failure }
+    CheckedModule { target, kernels, sites }
+    CheckedRecord { key, params }
+    CheckedSite { file, line, column, function, kind, operation, flags, bytes, align, value }
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
         key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack,

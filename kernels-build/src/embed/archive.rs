@@ -1,21 +1,42 @@
-//! A static library of one object, in the `ar` format with its symbol index.
+//! A static library of objects with one symbol each, in the `ar` format with its symbol index.
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER_LEN: usize = 60;
 
-/// An archive with one member, whose name has at most 15 characters, that defines one symbol.
-pub(super) fn archive(name: &str, object: &[u8], symbol: &str) -> Vec<u8> {
-    let mut index = Vec::new();
-    let index_len = (4 + 4 + symbol.len() + 1).next_multiple_of(2);
-    let member = MAGIC.len() + HEADER_LEN + index_len;
-    index.extend(1_u32.to_be_bytes());
-    index.extend(u32::try_from(member).expect("a symbol's name is short").to_be_bytes());
-    index.extend(symbol.as_bytes());
+/// An object of an archive.
+pub(super) struct Member<'a> {
+    /// At most 15 characters.
+    pub(super) name: &'a str,
+    pub(super) object: &'a [u8],
+    /// The one symbol that it defines for others.
+    pub(super) symbol: &'a str,
+}
+
+/// An archive of these members; their lengths stay below 4 GiB together.
+pub(super) fn archive(members: &[Member<'_>]) -> Vec<u8> {
+    let names: usize = members.iter().map(|member| member.symbol.len() + 1).sum();
+    let index_len = (4 + 4 * members.len() + names).next_multiple_of(2);
+    let mut index = number(members.len()).to_vec();
+    let mut at = MAGIC.len() + HEADER_LEN + index_len;
+    for member in members {
+        index.extend(number(at));
+        at += HEADER_LEN + member.object.len().next_multiple_of(2);
+    }
+    for member in members {
+        index.extend(member.symbol.as_bytes());
+        index.push(0);
+    }
     index.resize(index_len, 0);
     let mut out = MAGIC.to_vec();
     put(&mut out, "/", &index);
-    put(&mut out, &format!("{name}/"), object);
+    for member in members {
+        put(&mut out, &format!("{}/", member.name), member.object);
+    }
     out
+}
+
+fn number(value: usize) -> [u8; 4] {
+    u32::try_from(value).expect("kernels of a library take less than 4 GiB").to_be_bytes()
 }
 
 fn put(out: &mut Vec<u8>, name: &str, data: &[u8]) {
@@ -34,18 +55,25 @@ mod tests {
 
     #[test]
     fn other_readers_understand_it() {
-        for (object, symbol) in [(&b"odd"[..], "even_"), (b"even", "odd"), (b"", "s")] {
-            let bytes = super::archive("kernels.o", object, symbol);
-            let archive = ArchiveFile::parse(&*bytes).expect("an archive");
-            let members: Vec<_> = archive.members().map(|member| member.expect("a member")).collect();
-            assert_eq!(members.len(), 1);
-            assert_eq!(members[0].name(), b"kernels.o");
-            assert_eq!(members[0].data(&*bytes).expect("data"), object);
-            let symbols: Vec<_> = archive.symbols().expect("an index").expect("an index").collect();
-            assert_eq!(symbols.len(), 1);
-            let found = symbols.into_iter().next().expect("one").expect("a symbol");
-            assert_eq!(found.name(), symbol.as_bytes());
-            assert_eq!(archive.member(found.offset()).expect("its member").name(), b"kernels.o");
+        let all = [(&b"odd"[..], "even_", "kernels.o"), (b"even", "odd", "checked.o"), (b"", "s", "third.o")];
+        for count in 1..=all.len() {
+            for first in 0..=all.len() - count {
+                let chosen = &all[first..first + count];
+                let members: Vec<_> =
+                    chosen.iter().map(|&(object, symbol, name)| super::Member { name, object, symbol }).collect();
+                let bytes = super::archive(&members);
+                let archive = ArchiveFile::parse(&*bytes).expect("an archive");
+                let read: Vec<_> = archive.members().map(|member| member.expect("a member")).collect();
+                let symbols: Vec<_> = archive.symbols().expect("an index").expect("an index").collect();
+                assert_eq!((read.len(), symbols.len()), (count, count));
+                for ((member, symbol), expected) in read.iter().zip(symbols).zip(chosen) {
+                    assert_eq!(member.name(), expected.2.as_bytes());
+                    assert_eq!(member.data(&*bytes).expect("data"), expected.0);
+                    let symbol = symbol.expect("a symbol");
+                    assert_eq!(symbol.name(), expected.1.as_bytes());
+                    assert_eq!(archive.member(symbol.offset()).expect("its member").name(), expected.2.as_bytes());
+                }
+            }
         }
     }
 }

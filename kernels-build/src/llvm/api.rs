@@ -47,6 +47,7 @@ api! {
     LLVMWriteBitcodeToMemoryBuffer(Raw) -> Raw;
     LLVMDisposeModule(Raw);
     LLVMCloneModule(Raw) -> Raw;
+    LLVMConstArray2(Raw, *const Raw, u64) -> Raw;
     LLVMConstStructInContext(Raw, *const Raw, c_uint, c_int) -> Raw;
     LLVMIsPackedStruct(Raw) -> c_int;
     LLVMGetTypeContext(Raw) -> Raw;
@@ -142,6 +143,16 @@ api! {
     LLVMGetCalledFunctionType(Raw) -> Raw;
     LLVMGetNumArgOperands(Raw) -> c_uint;
     LLVMGetDebugLocLine(Raw) -> c_uint;
+    LLVMInstructionGetDebugLoc(Raw) -> Raw;
+    LLVMDILocationGetLine(Raw) -> c_uint;
+    LLVMDILocationGetColumn(Raw) -> c_uint;
+    LLVMDILocationGetScope(Raw) -> Raw;
+    LLVMDILocationGetInlinedAt(Raw) -> Raw;
+    LLVMDIScopeGetFile(Raw) -> Raw;
+    LLVMDIFileGetDirectory(Raw, *mut c_uint) -> *const c_char;
+    LLVMDIFileGetFilename(Raw, *mut c_uint) -> *const c_char;
+    LLVMPassBuilderOptionsSetLoopVectorization(Raw, c_int);
+    LLVMPassBuilderOptionsSetSLPVectorization(Raw, c_int);
     LLVMSetSubprogram(Raw, Raw);
     LLVMInstructionSetDebugLoc(Raw, Raw);
     LLVMGetDebugLocFilename(Raw, *mut c_uint) -> *const c_char;
@@ -250,6 +261,23 @@ api! {
     LLVMGetErrorMessage(Raw) -> *mut c_char;
 }
 
+/// Functions that register the code generator of the host's own processor, for the checker's code; an LLVM may lack them.
+const HOST_TARGETS: [&str; 4] = if cfg!(target_arch = "aarch64") {
+    [
+        "LLVMInitializeAArch64TargetInfo",
+        "LLVMInitializeAArch64Target",
+        "LLVMInitializeAArch64TargetMC",
+        "LLVMInitializeAArch64AsmPrinter",
+    ]
+} else {
+    [
+        "LLVMInitializeX86TargetInfo",
+        "LLVMInitializeX86Target",
+        "LLVMInitializeX86TargetMC",
+        "LLVMInitializeX86AsmPrinter",
+    ]
+};
+
 static API: OnceLock<Result<Api, String>> = OnceLock::new();
 
 pub(super) fn api() -> &'static Api {
@@ -311,7 +339,6 @@ pub(crate) fn load(path: &Path) -> Result<(), String> {
         // SAFETY: this is rustc's own LLVM; its constructors are what rustc runs at every start.
         let library = unsafe { libloading::Library::new(path) }.map_err(|error| with_causes(&error))?;
         let api = Api::load(&library).map_err(|error| with_causes(&error))?;
-        std::mem::forget(library);
         // `slsr` miscompiles in LLVM 22.1 (a stable quicksort of 43 u64 panics inside core). The unroll threshold is
         // what lets inner loops of constant length unroll in full, as nvcc does; loops that ask for it have another.
         let more = debug_arguments();
@@ -329,8 +356,14 @@ pub(crate) fn load(path: &Path) -> Result<(), String> {
             (api.LLVMInitializeNVPTXTarget)();
             (api.LLVMInitializeNVPTXTargetMC)();
             (api.LLVMInitializeNVPTXAsmPrinter)();
+            for name in HOST_TARGETS {
+                if let Ok(initialize) = library.get::<unsafe extern "C" fn()>(name.as_bytes()) {
+                    initialize();
+                }
+            }
             (api.LLVMParseCommandLineOptions)(pointers.len() as c_int, pointers.as_ptr(), c"".as_ptr());
         }
+        std::mem::forget(library);
         Ok(api)
     });
     loaded.as_ref().map(|_| ()).map_err(Clone::clone)

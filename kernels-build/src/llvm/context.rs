@@ -90,6 +90,18 @@ impl Context {
         Value(unsafe { (api().LLVMConstStringInContext2)(self.0, bytes.as_ptr().cast(), bytes.len(), 1) })
     }
 
+    /// A constant struct without a name, of these fields.
+    pub(crate) fn structure(&self, fields: &[Value]) -> Value {
+        // SAFETY: a live context and constants of it; `Value` is a transparent handle.
+        Value(unsafe { (api().LLVMConstStructInContext)(self.0, fields.as_ptr().cast(), fields.len() as c_uint, 0) })
+    }
+
+    /// A constant array of these constants, all of type `element`.
+    pub(crate) fn array(&self, element: Type, values: &[Value]) -> Value {
+        // SAFETY: a live type and constants of it; `Value` is a transparent handle.
+        Value(unsafe { (api().LLVMConstArray2)(element.0, values.as_ptr().cast(), values.len() as u64) })
+    }
+
     pub(crate) fn builder(&self) -> Builder {
         // SAFETY: a live context.
         Builder(unsafe { (api().LLVMCreateBuilderInContext)(self.0) })

@@ -160,10 +160,23 @@ impl Module {
 
     /// Runs passes, named as `opt -passes=` names them.
     pub(crate) fn run(&self, passes: &str, machine: Option<&Machine>) -> Result<(), String> {
+        self.run_with(passes, machine, true)
+    }
+
+    /// The same, where loops and runs of equal instructions stay as they are: one access is one instruction.
+    pub(crate) fn run_scalar(&self, passes: &str, machine: &Machine) -> Result<(), String> {
+        self.run_with(passes, Some(machine), false)
+    }
+
+    fn run_with(&self, passes: &str, machine: Option<&Machine>, vectors: bool) -> Result<(), String> {
         let text = c(passes);
         // SAFETY: module and machine are alive; the options are ours.
         unsafe {
             let options = (api().LLVMCreatePassBuilderOptions)();
+            if !vectors {
+                (api().LLVMPassBuilderOptionsSetLoopVectorization)(options, 0);
+                (api().LLVMPassBuilderOptionsSetSLPVectorization)(options, 0);
+            }
             let error = (api().LLVMRunPasses)(self.0, text.as_ptr(), machine.map_or(null_mut(), |m| m.0), options);
             (api().LLVMDisposePassBuilderOptions)(options);
             if error.is_null() {
@@ -185,28 +198,53 @@ pub(crate) struct Machine(pub(super) Raw);
 
 impl Machine {
     pub(crate) fn new(triple: &str, cpu: &str, features: &str, level: i32) -> Result<Self, String> {
+        Self::with_relocation(triple, cpu, features, level, 0)
+    }
+
+    /// For code that may be loaded at any address.
+    pub(crate) fn position_independent(triple: &str, cpu: &str, level: i32) -> Result<Self, String> {
+        Self::with_relocation(triple, cpu, "", level, 2)
+    }
+
+    fn with_relocation(triple: &str, cpu: &str, features: &str, level: i32, relocation: i32) -> Result<Self, String> {
         let (triple, cpu, features) = (c(triple), c(cpu), c(features));
         let (mut target, mut message) = (null_mut(), null_mut());
         // SAFETY: places to write to and strings that end in zero.
         if unsafe { (api().LLVMGetTargetFromTriple)(triple.as_ptr(), &mut target, &mut message) } != 0 {
             return Err(take_message(message));
         }
-        // SAFETY: a target that LLVM gave; levels are 0 to 3, 0 is the default relocation and code model.
+        // SAFETY: a target that LLVM gave; levels are 0 to 3; relocation 0 is the default and 2 is PIC; code model 0 is the default.
         let raw = unsafe {
-            (api().LLVMCreateTargetMachine)(target, triple.as_ptr(), cpu.as_ptr(), features.as_ptr(), level, 0, 0)
+            (api().LLVMCreateTargetMachine)(
+                target,
+                triple.as_ptr(),
+                cpu.as_ptr(),
+                features.as_ptr(),
+                level,
+                relocation,
+                0,
+            )
         };
         if raw.is_null() { Err("LLVM has no code generator for this target".to_owned()) } else { Ok(Self(raw)) }
     }
 
+    /// Assembly text.
     pub(crate) fn emit(&self, module: &Module) -> Result<String, String> {
+        String::from_utf8(self.emit_file(module, 0)?).map_err(|error| error.to_string())
+    }
+
+    /// An object file.
+    pub(crate) fn emit_object(&self, module: &Module) -> Result<Vec<u8>, String> {
+        self.emit_file(module, 1)
+    }
+
+    fn emit_file(&self, module: &Module, kind: i32) -> Result<Vec<u8>, String> {
         let (mut message, mut buffer) = (null_mut(), null_mut());
-        // SAFETY: both are alive; 0 asks for assembly text.
+        // SAFETY: both are alive; 0 is assembly text, 1 an object file.
         let failed =
-            unsafe { (api().LLVMTargetMachineEmitToMemoryBuffer)(self.0, module.0, 0, &mut message, &mut buffer) } != 0;
-        if failed {
-            return Err(take_message(message));
-        }
-        String::from_utf8(take_buffer(buffer)).map_err(|error| error.to_string())
+            unsafe { (api().LLVMTargetMachineEmitToMemoryBuffer)(self.0, module.0, kind, &mut message, &mut buffer) }
+                != 0;
+        if failed { Err(take_message(message)) } else { Ok(take_buffer(buffer)) }
     }
 }
 

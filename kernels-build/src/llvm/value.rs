@@ -1,11 +1,24 @@
 //! Values: constants, globals, functions, blocks and instructions.
 
-use std::ffi::{c_int, c_uint};
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr::{null, null_mut};
 
 use super::api::{Raw, api, bytes_of, c, take_message};
 use super::context::attribute_kind;
 use super::{Attribute, Context, Metadata, Type, kind};
+
+/// A place in the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SourcePlace {
+    /// Where the compiler ran; of the sysroot's crates, where they were compiled.
+    pub(crate) folder: String,
+    /// The file as the compiler was told of it, mostly relative to the folder.
+    pub(crate) file: String,
+    /// From 1; 0 when not known.
+    pub(crate) line: u32,
+    /// From 1.
+    pub(crate) column: u32,
+}
 
 /// A basic block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +125,12 @@ impl Value {
     pub(crate) fn clear_comdat(self) {
         // SAFETY: callers ask this of functions and variables only.
         unsafe { (api().LLVMSetComdat)(self.0, null_mut()) };
+    }
+
+    pub(crate) fn set_section(self, name: &str) {
+        let name = c(name);
+        // SAFETY: callers ask this of globals only; LLVM copies.
+        unsafe { (api().LLVMSetSection)(self.0, name.as_ptr()) };
     }
 
     pub(crate) fn clear_section(self) {
@@ -411,6 +430,31 @@ impl Value {
             return None;
         }
         Some((String::from_utf8_lossy(bytes_of(pointer, len as usize)).into_owned(), line))
+    }
+
+    /// Where an instruction comes from: the place itself, then each call that it was inlined at.
+    pub(crate) fn source_chain(self) -> Vec<SourcePlace> {
+        let mut chain = Vec::new();
+        // SAFETY: callers ask this of instructions only; every handle is LLVM's own, and null ends the chain.
+        unsafe {
+            let mut location = (api().LLVMInstructionGetDebugLoc)(self.0);
+            while !location.is_null() {
+                let file = (api().LLVMDIScopeGetFile)((api().LLVMDILocationGetScope)(location));
+                let text = |get: unsafe extern "C" fn(Raw, *mut c_uint) -> *const c_char| {
+                    let mut len = 0;
+                    let text = if file.is_null() { null() } else { get(file, &mut len) };
+                    String::from_utf8_lossy(bytes_of(text, len as usize)).into_owned()
+                };
+                chain.push(SourcePlace {
+                    folder: text(api().LLVMDIFileGetDirectory),
+                    file: text(api().LLVMDIFileGetFilename),
+                    line: (api().LLVMDILocationGetLine)(location),
+                    column: (api().LLVMDILocationGetColumn)(location),
+                });
+                location = (api().LLVMDILocationGetInlinedAt)(location);
+            }
+        }
+        chain
     }
 
     /// The values of a phi and the blocks that they come from; nothing for other instructions.

@@ -11,7 +11,6 @@ use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection};
 
 use super::Pipeline;
-use super::names::TRIPLE;
 use crate::job::{LowerError, LowerJob};
 use crate::llvm::{Context, Module, Value, kind, linkage};
 
@@ -38,6 +37,13 @@ impl Sources {
             let bitcode = read(path)?;
             sources.add(path.display().to_string(), bitcode, pipeline)?;
         }
+        Ok(sources)
+    }
+
+    /// Reads the symbols of the dependencies alone: what the sysroot defines, the program has already.
+    pub(super) fn without_sysroot(job: &LowerJob, pipeline: &Pipeline<'_>) -> Result<Self, LowerError> {
+        let mut sources = Self::new(job, pipeline)?;
+        sources.sysroot.clear();
         Ok(sources)
     }
 
@@ -94,7 +100,7 @@ impl Sources {
             let source = &self.all[*index];
             let part =
                 context.parse_lazily(&source.bitcode, &source.name).map_err(|reason| pipeline.internal(reason))?;
-            part.set_target(TRIPLE, &pipeline.machine);
+            part.set_target(pipeline.triple, &pipeline.machine);
             if source.name.contains(SYSROOT_MARK) {
                 part.strip_debug_info();
             }

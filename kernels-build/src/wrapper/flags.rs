@@ -6,9 +6,7 @@ use std::ffi::OsString;
 ///
 /// JumpThreading would duplicate barriers and has no stable switch, hence `-Z`, for this one compiler process.
 pub(crate) const FLAGS: &[&str] = &[
-    "--cfg",
-    "warpsmith_device",
-    "--check-cfg=cfg(warpsmith_device)",
+    "--check-cfg=cfg(warpsmith_device,warpsmith_checked,warpsmith_wraps)",
     "-Copt-level=3",
     "-Ccodegen-units=1",
     "-Cno-prepopulate-passes",
@@ -18,6 +16,15 @@ pub(crate) const FLAGS: &[&str] = &[
     "-Cdebuginfo=line-directives-only",
     "-Zmir-enable-passes=-JumpThreading",
 ];
+
+/// What a nested build is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    /// Code for GPUs.
+    Device,
+    /// The CPU executor's code, to be lowered once more with the checker's calls in it.
+    Checked,
+}
 
 /// Codegen options that are left out: ours stand in their place, or they mean only the host's machine code.
 const DROPPED_CODEGEN: &[&str] = &[
@@ -169,8 +176,9 @@ impl CommandLine {
         !DROPPED_CODEGEN.contains(&name.as_str())
     }
 
-    /// The arguments for the device: full optimisation with the checks that the host's profile has.
-    pub(super) fn rewritten(self) -> Vec<OsString> {
+    /// The arguments for a nested build: full optimisation with the checks that the host's profile has; for the checker with
+    /// overflow checks, and a `cfg` that says when the profile has none.
+    pub(super) fn rewritten(self, purpose: Purpose) -> Vec<OsString> {
         // As rustc has it: assertions are on at level 0, and overflow checks follow the assertions.
         let debug_assertions = self.debug_assertions.unwrap_or(self.opt_level == "0");
         let overflow_checks = self.overflow_checks.unwrap_or(debug_assertions);
@@ -178,8 +186,14 @@ impl CommandLine {
         let mut out = self.kept;
         out.push(format!("--emit={},llvm-bc", self.emit).into());
         out.extend(FLAGS.iter().map(OsString::from));
+        let cfgs: &[&str] = match purpose {
+            Purpose::Device => &["warpsmith_device"],
+            Purpose::Checked if overflow_checks => &["warpsmith_checked"],
+            Purpose::Checked => &["warpsmith_checked", "warpsmith_wraps"],
+        };
+        out.extend(cfgs.iter().flat_map(|cfg| ["--cfg", cfg]).map(OsString::from));
         out.push(format!("-Cdebug-assertions={}", on_off(debug_assertions)).into());
-        out.push(format!("-Coverflow-checks={}", on_off(overflow_checks)).into());
+        out.push(format!("-Coverflow-checks={}", on_off(overflow_checks || purpose == Purpose::Checked)).into());
         out
     }
 }
@@ -239,7 +253,7 @@ mod tests {
     fn rewrite(extra: &str) -> Vec<String> {
         let arguments: Vec<OsString> = format!("{BASE} {extra}").split_whitespace().map(OsString::from).collect();
         let line = CommandLine::parse(&arguments).expect("one of cargo's");
-        line.rewritten().into_iter().map(|argument| argument.into_string().expect("text")).collect()
+        line.rewritten(Purpose::Device).into_iter().map(|argument| argument.into_string().expect("text")).collect()
     }
 
     /// What cargo passes for a profile, and the checks it means: debug assertions, overflow checks.

@@ -54,7 +54,7 @@ impl saxpy {
                 improper_ctypes_definitions,
                 reason = "the caller is the device build's lowering"
             )]
-            unsafe extern "C" fn entry(
+            unsafe extern "C-unwind" fn entry(
                 first0: ::warpsmith::__private::ByVal<f32>,
                 second0: (),
                 first1: &'static [f32; 0],
@@ -101,12 +101,12 @@ impl saxpy {
             }
         }
         #[used]
-        static REGISTRATION: ::core::option::Option<fn()> = if ::warpsmith::__private::IS_DEVICE_BUILD {
+        static REGISTRATION: ::core::option::Option<fn()> = if ::warpsmith::__private::IS_NESTED_BUILD {
             ::core::option::Option::Some(__Instance::register)
         } else {
             ::core::option::Option::None
         };
-        if ::warpsmith::__private::IS_DEVICE_BUILD {
+        if ::warpsmith::__private::IS_NESTED_BUILD {
             __Instance::register();
         }
         let mut launch = ::warpsmith::__private::Launch::new(

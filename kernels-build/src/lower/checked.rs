@@ -1,0 +1,94 @@
+//! From the CPU executor's bitcode to the checker's code: an object for the host, which tells the checker of every access.
+//!
+//! The bitcode comes from a nested build of its own, in which the device functions have the executor's bodies. What
+//! kernels reach is linked together as for a GPU, but for the standard library, which the program has already. It is
+//! optimised, so that what is left of accesses is what memory sees, and each of them gets a call in front.
+
+mod accesses;
+mod floats;
+mod overflow;
+mod sites;
+mod table;
+
+use std::collections::HashSet;
+
+use super::{Pipeline, dump, entries, link};
+use crate::job::{LowerError, LowerJob};
+use crate::llvm::{self, Context, FUNCTION, Machine, Module};
+use sites::Sites;
+
+/// Lowers the kernels of one target for the checker; nothing where there are none. The object's one symbol is `symbol`.
+///
+/// # Errors
+/// As [`lower`](super::lower).
+pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Result<Option<Vec<u8>>, LowerError> {
+    llvm::load(&job.llvm).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    llvm::set_context_of_errors(&job.target);
+    let cpu = if triple.starts_with("x86_64") { "x86-64" } else { "generic" };
+    let machine = Machine::position_independent(triple, cpu, 2)
+        .map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    let pipeline = Pipeline { job, machine, triple };
+    let context = Context::new();
+
+    let bitcode = link::read(&job.bitcode)?;
+    let module = context.parse(&bitcode, &job.target).map_err(|reason| pipeline.internal(reason))?;
+    module.set_target(triple, &pipeline.machine);
+    let entries = entries::find(&context, &module, &pipeline)?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    link::drop_anchors(&module);
+    gather(&context, &module, &entries, &pipeline)?;
+
+    let internal = |reason| pipeline.internal(reason);
+    let mut sites = Sites::default();
+    overflow::report_and_go_on(&context, &module, &mut sites);
+    module.run_scalar("default<O2>", &pipeline.machine).map_err(internal)?;
+    accesses::announce(&context, &module, &entries, &mut sites);
+    floats::announce(&context, &module, &mut sites);
+    forget_effects(&module);
+    table::append(&context, &module, &entries, sites, &job.target, symbol);
+    module.run("always-inline", None).map_err(internal)?;
+    dump(&module, &job.target, "checked");
+    module.verify().map_err(internal)?;
+    pipeline.machine.emit_object(&module).map(Some).map_err(internal)
+}
+
+/// Links what the kernels reach of the target's dependencies.
+fn gather(
+    context: &Context,
+    module: &Module,
+    entries: &[entries::Entry],
+    pipeline: &Pipeline<'_>,
+) -> Result<(), LowerError> {
+    let keep: HashSet<String> = entries.iter().map(|entry| entry.symbol.clone()).collect();
+    let mut sources = link::Sources::without_sysroot(pipeline.job, pipeline)?;
+    let mut elsewhere: HashSet<String> = HashSet::new();
+    loop {
+        link::resolve_aliases(module);
+        link::keep_only(module, &keep).map_err(|reason| pipeline.internal(reason))?;
+        let missing: Vec<String> =
+            link::undefined(module).into_iter().filter(|name| !elsewhere.contains(name)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if !sources.link_missing(context, module, &missing, pipeline)? {
+            elsewhere.extend(missing);
+        }
+    }
+}
+
+/// Takes away what was found out about functions before they had the checker's calls.
+fn forget_effects(module: &Module) {
+    const EFFECTS: [&str; 3] = ["memory", "nosync", "willreturn"];
+    for function in module.functions().filter(|function| !function.is_declaration()) {
+        for effect in EFFECTS {
+            function.remove_attribute(FUNCTION, effect);
+        }
+        for call in function.instructions().filter(|i| llvm::is_call(*i)) {
+            for effect in EFFECTS {
+                call.remove_call_attribute(FUNCTION, effect);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A call of the checker before each access to memory that other threads, or other launches, may know of.
+
+use std::collections::HashSet;
+
+use super::sites::{Sites, is_executors, of_kind};
+use crate::bundle::{CheckedSite, SiteFlags, SiteKind, SiteValue};
+use crate::llvm::{Builder, Context, Module, Type, Value, is_call, kind, opcode, ordering};
+use crate::lower::entries::{Entry, flattened};
+
+/// Prefix of the functions that the checker exports.
+const HOOK: &str = "__warpsmith_check_";
+
+/// Puts the calls in.
+pub(super) fn announce(context: &Context, module: &Module, entries: &[Entry], sites: &mut Sites) {
+    let by_value = entries.iter().flat_map(|entry| by_value(module, entry)).collect();
+    let mut writer = Writer { context, module, builder: context.builder(), by_value, sites };
+    let functions: Vec<Value> = module.functions().filter(|function| !function.is_declaration()).collect();
+    for function in functions {
+        let all: Vec<Value> = function.instructions().collect();
+        for instruction in all {
+            if !is_executors(instruction) {
+                writer.visit(instruction);
+            }
+        }
+    }
+}
+
+struct Writer<'a> {
+    context: &'a Context,
+    module: &'a Module,
+    builder: Builder,
+    by_value: HashSet<Value>,
+    sites: &'a mut Sites,
+}
+
+/// The parameters of an entry that are the addresses of values which the launch brings along: nobody writes them.
+fn by_value(module: &Module, entry: &Entry) -> Vec<Value> {
+    let parameters = module.function(&entry.symbol).map(Value::parameters).unwrap_or_default();
+    let all = flattened(&entry.params).into_iter().zip(parameters);
+    all.filter_map(|(by_value, parameter)| by_value.map(|_| parameter)).collect()
+}
+
+impl Writer<'_> {
+    fn visit(&mut self, instruction: Value) {
+        match instruction.opcode() {
+            opcode::LOAD => self.load(instruction),
+            opcode::STORE => self.store(instruction),
+            opcode::ATOMICRMW => {
+                self.atomic(
+                    instruction,
+                    instruction.operand(0),
+                    instruction.ty(),
+                    SiteFlags::READS | SiteFlags::WRITES,
+                );
+            }
+            opcode::CMPXCHG => {
+                let word = instruction.operand(1).ty();
+                self.atomic(instruction, instruction.operand(0), word, SiteFlags::READS | SiteFlags::WRITES);
+            }
+            opcode::FENCE => self.fence(instruction),
+            _ if is_call(instruction) => self.call(instruction),
+            _ => {}
+        }
+    }
+
+    fn load(&mut self, load: Value) {
+        let pointer = load.operand(0);
+        if load.ordering() != ordering::NOT_ATOMIC {
+            return self.atomic(load, pointer, load.ty(), SiteFlags::READS);
+        }
+        let bytes = self.module.size_of(load.ty());
+        if self.is_private(pointer) || bytes == 0 {
+            return;
+        }
+        let site = self.access(SiteKind::Load, load.ty(), load.alignment());
+        let number = self.sites.number(load, site);
+        match bytes {
+            1 | 2 | 4 | 8 | 16 => self.hook(load, &format!("load_{bytes}"), &[pointer], number),
+            _ => self.hook(load, "load_n", &[pointer, self.usize(bytes)], number),
+        }
+    }
+
+    fn store(&mut self, store: Value) {
+        let (value, pointer) = (store.operand(0), store.operand(1));
+        if store.ordering() != ordering::NOT_ATOMIC {
+            return self.atomic(store, pointer, value.ty(), SiteFlags::WRITES);
+        }
+        let bytes = self.module.size_of(value.ty());
+        if self.is_private(pointer) || bytes == 0 {
+            return;
+        }
+        if let Some(from) = copied_from(store) {
+            let site = CheckedSite { bytes: bytes as u32, align: store.alignment(), ..of_kind(SiteKind::Copy) };
+            let number = self.sites.number(store, site);
+            return self.hook(store, "copy", &[pointer, from, self.usize(bytes)], number);
+        }
+        let site = self.access(SiteKind::Store, value.ty(), store.alignment());
+        let number = self.sites.number(store, site);
+        self.builder.before(store);
+        match (bytes, self.bits(value)) {
+            (1 | 2 | 4 | 8, Some(bits)) => self.hook(store, &format!("store_{bytes}"), &[pointer, bits], number),
+            (16, _) => self.hook(store, "store_16", &[pointer], number),
+            _ => self.hook(store, "store_n", &[pointer, self.usize(bytes)], number),
+        }
+    }
+
+    fn atomic(&mut self, instruction: Value, pointer: Value, word: Type, flags: u32) {
+        if self.is_private(pointer) {
+            return;
+        }
+        let mut site = self.access(SiteKind::Atomic, word, instruction.alignment());
+        site.flags = flags | orders(instruction.ordering());
+        let number = self.sites.number(instruction, site);
+        self.hook(instruction, "atomic", &[pointer], number);
+    }
+
+    fn fence(&mut self, fence: Value) {
+        if fence.is_single_thread() {
+            return;
+        }
+        let site = CheckedSite { flags: orders(fence.ordering()), ..of_kind(SiteKind::Fence) };
+        let number = self.sites.number(fence, site);
+        self.hook(fence, "fence", &[], number);
+    }
+
+    /// Copies, fills and comparisons of memory.
+    fn call(&mut self, call: Value) {
+        let Some(callee) = call.called().as_function() else { return };
+        let name = callee.name();
+        let is =
+            |names: [&str; 2]| names.iter().any(|wanted| name == *wanted || name.starts_with(&format!("{wanted}.")));
+        let arguments = call.arguments();
+        if is(["llvm.memcpy", "llvm.memmove"]) || is(["memcpy", "memmove"]) {
+            let (to, from) = (arguments[0], arguments[1]);
+            if self.is_private(to) && self.is_private(from) {
+                return;
+            }
+            let number = self.sites.number(call, of_kind(SiteKind::Copy));
+            let bytes = self.length(call, arguments[2]);
+            self.hook(call, "copy", &[to, from, bytes], number);
+        } else if is(["llvm.memset", "memset"]) {
+            if self.is_private(arguments[0]) {
+                return;
+            }
+            let number = self.sites.number(call, of_kind(SiteKind::Store));
+            let bytes = self.length(call, arguments[2]);
+            self.hook(call, "store_n", &[arguments[0], bytes], number);
+        } else if is(["memcmp", "bcmp"]) {
+            let number = self.sites.number(call, of_kind(SiteKind::Load));
+            let bytes = self.length(call, arguments[2]);
+            for pointer in [arguments[0], arguments[1]] {
+                self.hook(call, "load_n", &[pointer, bytes], number);
+            }
+        }
+    }
+
+    /// Whether an address is that of the thread's own stack, of a static or of an argument, as far as can be seen.
+    fn is_private(&self, mut pointer: Value) -> bool {
+        loop {
+            if pointer.is_alloca() || pointer.as_global().is_some() || self.by_value.contains(&pointer) {
+                return true;
+            }
+            let is_step = pointer.is_instruction() && matches!(pointer.opcode(), opcode::GEP | opcode::BITCAST)
+                || matches!(pointer.constant_opcode(), Some(opcode::GEP | opcode::BITCAST));
+            if !is_step {
+                return false;
+            }
+            pointer = pointer.operand(0);
+        }
+    }
+
+    fn access(&self, what: SiteKind, ty: Type, align: u32) -> CheckedSite {
+        let value = match ty.kind() {
+            kind::INTEGER => SiteValue::Int,
+            kind::HALF => SiteValue::F16,
+            kind::FLOAT => SiteValue::F32,
+            kind::DOUBLE => SiteValue::F64,
+            kind::POINTER => SiteValue::Pointer,
+            _ => SiteValue::Other,
+        };
+        CheckedSite { bytes: self.module.size_of(ty) as u32, align, value: value as u32, ..of_kind(what) }
+    }
+
+    /// Calls the checker before an instruction; a name stands for one list of types.
+    fn hook(&self, before: Value, name: &str, arguments: &[Value], site: u32) {
+        let mut all = arguments.to_vec();
+        all.push(self.context.int(32).int_value(u64::from(site)));
+        let types: Vec<Type> = all.iter().map(|argument| argument.ty()).collect();
+        let function = self.module.declare(&format!("{HOOK}{name}"), self.context.void().function(&types));
+        self.builder.before(before);
+        self.builder.call_function(function, &all);
+    }
+
+    fn usize(&self, value: u64) -> Value {
+        self.context.int(64).int_value(value)
+    }
+
+    /// A length as 64 bits.
+    fn length(&self, before: Value, length: Value) -> Value {
+        if length.ty().is_int(64) {
+            return length;
+        }
+        self.builder.before(before);
+        self.builder.cast(opcode::ZEXT, length, self.context.int(64))
+    }
+
+    /// The bits of a value of at most 64 as an integer of 64, written where the builder stands.
+    fn bits(&self, value: Value) -> Option<Value> {
+        let (ty, word) = (value.ty(), self.context.int(64));
+        let bits = match ty.kind() {
+            kind::INTEGER => ty.int_bits(),
+            kind::POINTER => return Some(self.builder.cast(opcode::PTRTOINT, value, word)),
+            kind::HALF | kind::BFLOAT | kind::FLOAT | kind::DOUBLE | kind::VECTOR => {
+                let bits = self.module.size_of(ty) * 8;
+                if bits > 64 || ty.kind() == kind::VECTOR && !is_whole_bytes(ty) {
+                    return None;
+                }
+                let integer = self.context.int(bits as u32);
+                let value = self.builder.cast(opcode::BITCAST, value, integer);
+                return Some(if bits == 64 { value } else { self.builder.cast(opcode::ZEXT, value, word) });
+            }
+            _ => return None,
+        };
+        match bits {
+            64 => Some(value),
+            0..64 => Some(self.builder.cast(opcode::ZEXT, value, word)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a vector has no bits between its elements and fills its bytes.
+fn is_whole_bytes(vector: Type) -> bool {
+    let element = vector.element();
+    match element.kind() {
+        kind::INTEGER => (element.int_bits() * vector.vector_len()).is_multiple_of(8),
+        kind::HALF | kind::BFLOAT | kind::FLOAT | kind::DOUBLE => true,
+        _ => false,
+    }
+}
+
+/// What an ordering does, as [`SiteFlags`].
+fn orders(order: i32) -> u32 {
+    match order {
+        ordering::ACQUIRE => SiteFlags::ACQUIRES,
+        ordering::RELEASE => SiteFlags::RELEASES,
+        ordering::ACQUIRE_RELEASE | ordering::SEQUENTIAL => SiteFlags::ACQUIRES | SiteFlags::RELEASES,
+        _ => 0,
+    }
+}
+
+/// Where an integer comes from that is only moved: bytes of it may be padding, which is no value that anyone reads. Nothing
+/// that might write or wait stands between the load and the store.
+fn copied_from(store: Value) -> Option<Value> {
+    let load = store.operand(0);
+    if !load.is_instruction() || load.opcode() != opcode::LOAD || load.ty().kind() != kind::INTEGER {
+        return None;
+    }
+    let one_user = load.users().len() == 1;
+    if !one_user || load.block() != store.block() || load.ordering() != ordering::NOT_ATOMIC {
+        return None;
+    }
+    let mut between = load.block().instructions().skip_while(|i| *i != load).skip(1).take_while(|i| *i != store);
+    let disturbs = |i: Value| {
+        matches!(i.opcode(), opcode::STORE | opcode::FENCE | opcode::ATOMICRMW | opcode::CMPXCHG) || is_call(i)
+    };
+    (!between.any(disturbs)).then(|| load.operand(0))
+}

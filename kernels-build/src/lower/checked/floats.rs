@@ -1,0 +1,130 @@
+//! A look at each result of arithmetic on floats: what is not finite goes to the checker, with what it was made from.
+
+use super::sites::{Sites, of_kind};
+use crate::bundle::{CheckedSite, SiteKind};
+use crate::llvm::{Context, FUNCTION, Module, Type, Value, is_call, kind, opcode};
+
+const HOOK: &str = "__warpsmith_check_non_finite";
+
+/// `icmp eq` of LLVM's C API.
+const EQUAL: i32 = 32;
+
+/// Puts the looks in.
+pub(super) fn announce(context: &Context, module: &Module, sites: &mut Sites) {
+    let functions: Vec<Value> = module.functions().filter(|function| !function.is_declaration()).collect();
+    let looks = [Look::new(context, module, context.f32()), Look::new(context, module, context.f64())];
+    for function in functions {
+        let all: Vec<Value> = function.instructions().collect();
+        for instruction in all {
+            let Some((operation, operands)) = operation(instruction) else { continue };
+            for look in &looks {
+                look.at(context, instruction, &operation, &operands, sites);
+            }
+        }
+    }
+    for look in looks {
+        if !look.function.has_uses() {
+            look.function.delete_function();
+        }
+    }
+}
+
+/// What an instruction computes and from which floats; nothing for those that give no float.
+fn operation(instruction: Value) -> Option<(String, Vec<Value>)> {
+    let name = match instruction.opcode() {
+        opcode::FADD => "+",
+        opcode::FSUB => "-",
+        opcode::FMUL => "*",
+        opcode::FDIV => "/",
+        opcode::FREM => "%",
+        opcode::FPTRUNC => "as f32",
+        _ if is_call(instruction) => {
+            let callee = instruction.called().as_function().filter(|callee| callee.is_declaration())?;
+            let name = callee.name();
+            let name = name.strip_prefix("llvm.").unwrap_or(&name);
+            let name = name.split('.').next().unwrap_or_default().to_owned();
+            let arguments = instruction.arguments();
+            let same = !arguments.is_empty() && arguments.iter().all(|argument| argument.ty() == instruction.ty());
+            // What only passes a value on makes none.
+            return (same
+                && !matches!(name.as_str(), "minnum" | "maxnum" | "minimum" | "maximum" | "copysign" | "fabs"))
+            .then_some((name, arguments));
+        }
+        _ => return None,
+    };
+    Some((name.to_owned(), instruction.operands()))
+}
+
+/// The function that looks at results of one type.
+struct Look {
+    function: Value,
+    ty: Type,
+}
+
+impl Look {
+    /// Writes the function: `(result, first, second, how many operands, site)`.
+    fn new(context: &Context, module: &Module, ty: Type) -> Self {
+        let (double, int) = (context.f64(), context.int(32));
+        let hook = module.declare(HOOK, context.void().function(&[int, double, double, double, int]));
+        let is_double = ty == double;
+        let name = format!("warpsmith.look.{}", if is_double { "f64" } else { "f32" });
+        let function = module.add_function(&name, context.void().function(&[ty, ty, ty, int, int]));
+        function.set_linkage(crate::llvm::linkage::INTERNAL);
+        function.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
+        let [start, odd, end] = ["start", "odd", "end"].map(|name| function.append_block(context, name));
+        let [result, first, second, operands, site] = function.parameters()[..] else {
+            unreachable!("five parameters")
+        };
+        let builder = context.builder();
+        builder.at_end(start);
+        let (bits, exponent) = if is_double { (64, 0x7ff0_0000_0000_0000) } else { (32, 0x7f80_0000) };
+        let word = context.int(bits);
+        let exponent = word.int_value(exponent);
+        let found = builder.cast(opcode::BITCAST, result, word);
+        let found = builder.binary(opcode::AND, found, exponent);
+        builder.branch_if(builder.icmp(EQUAL, found, exponent), odd, end);
+        builder.at_end(odd);
+        let wide = |value| if is_double { value } else { builder.cast(opcode::FPEXT, value, double) };
+        builder.call_function(hook, &[site, wide(result), wide(first), wide(second), operands]);
+        builder.branch(end);
+        builder.at_end(end);
+        builder.ret(None);
+        Self { function, ty }
+    }
+
+    /// Looks at an instruction's result, if it is of this type or a vector of it.
+    fn at(&self, context: &Context, instruction: Value, operation: &str, operands: &[Value], sites: &mut Sites) {
+        let ty = instruction.ty();
+        let lanes = match ty.kind() {
+            kind::VECTOR if ty.element() == self.ty => ty.vector_len(),
+            _ if ty == self.ty => 0,
+            _ => return,
+        };
+        let Some(after) = next(instruction) else { return };
+        let site = CheckedSite { operation: operation.to_owned(), ..of_kind(SiteKind::Float) };
+        let number = context.int(32).int_value(u64::from(sites.number(instruction, site)));
+        let builder = context.builder();
+        builder.before(after);
+        let count = context.int(32).int_value(operands.len().min(2) as u64);
+        // A truncation's operand is wider than its result: what overflows it was finite.
+        let same = |value: Value| if value.ty() == ty { value } else { ty.null() };
+        let first = same(operands[0]);
+        let second = operands.get(1).map_or(first, |second| same(*second));
+        let look = |parts: [Value; 3]| {
+            let [result, first, second] = parts;
+            builder.call_function(self.function, &[result, first, second, count, number]);
+        };
+        if lanes == 0 {
+            look([instruction, first, second]);
+        }
+        for lane in 0..lanes {
+            let lane = context.int(32).int_value(u64::from(lane));
+            look([instruction, first, second].map(|vector| builder.extract_element(vector, lane)));
+        }
+    }
+}
+
+/// The instruction after one that does not end its block.
+fn next(instruction: Value) -> Option<Value> {
+    instruction.block().instructions().skip_while(|other| *other != instruction).nth(1)
+}

@@ -1,0 +1,151 @@
+//! The checker's code that the program carries: kernels compiled once more, with calls of the checker's hooks in them.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use warpsmith_build::bundle::{CheckedEntry, CheckedModule, CheckedSite, KernelKey, ParamRecord};
+
+use crate::error::ModuleError;
+
+/// Runs one thread of a kernel: takes a list of the addresses of the entry's arguments, as the driver does.
+pub(crate) type RunThread = unsafe extern "C-unwind" fn(*const *const u8);
+
+/// A kernel's code for the checker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedKernel {
+    /// One thread's run.
+    pub(crate) run: RunThread,
+    /// Its parameters.
+    pub(crate) params: &'static [ParamRecord],
+    /// The places in it that the hooks name by number.
+    pub(crate) sites: &'static [CheckedSite],
+}
+
+/// The code of a kernel, or `None` where the program has none.
+pub(crate) fn find(key: &KernelKey) -> Result<Option<CheckedKernel>, ModuleError> {
+    static KERNELS: OnceLock<Result<HashMap<KernelKey, CheckedKernel>, String>> = OnceLock::new();
+    let kernels = KERNELS.get_or_init(|| read(section::entries()));
+    let kernels = kernels.as_ref().map_err(|reason| ModuleError::Corrupt { reason: reason.clone() })?;
+    Ok(kernels.get(key).copied())
+}
+
+fn read(entries: &[CheckedEntry]) -> Result<HashMap<KernelKey, CheckedKernel>, String> {
+    let mut all = HashMap::new();
+    for entry in entries.iter().filter(|entry| !entry.module.is_null()) {
+        // SAFETY: the build script's lowering wrote the entry with these lengths; the linker mapped what it points to for the
+        // program's whole life.
+        let (bytes, functions) = unsafe {
+            (
+                std::slice::from_raw_parts(entry.module, entry.module_len as usize),
+                std::slice::from_raw_parts(entry.functions, entry.function_count as usize),
+            )
+        };
+        let module = CheckedModule::decode(bytes).map_err(|error| error.to_string())?;
+        if module.kernels.len() != functions.len() {
+            let (kernels, functions) = (module.kernels.len(), functions.len());
+            return Err(format!("{} has {kernels} kernels and {functions} functions for the checker", module.target));
+        }
+        // Read once in the program's life.
+        let sites: &'static [CheckedSite] = module.sites.leak();
+        for (kernel, &run) in module.kernels.into_iter().zip(functions) {
+            let params: &'static [ParamRecord] = kernel.params.leak();
+            // As with PTX, an instance that comes twice was made from one source.
+            all.entry(kernel.key).or_insert(CheckedKernel { run, params, sites });
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(target_os = "linux")]
+mod section {
+    //! The section itself, between the symbols that the linker puts around it.
+
+    use warpsmith_build::bundle::CheckedEntry;
+
+    #[repr(transparent)]
+    struct Anchor(CheckedEntry);
+
+    // SAFETY: its pointers are null.
+    unsafe impl Sync for Anchor {}
+
+    /// An entry to skip: with it the section exists in every program, so that its two symbols do.
+    #[used]
+    #[unsafe(link_section = "warpsmith_checked")]
+    static ANCHOR: Anchor = Anchor(CheckedEntry {
+        module: std::ptr::null(),
+        module_len: 0,
+        functions: std::ptr::null(),
+        function_count: 0,
+    });
+
+    unsafe extern "C" {
+        #[link_name = "__start_warpsmith_checked"]
+        static START: CheckedEntry;
+        #[link_name = "__stop_warpsmith_checked"]
+        static STOP: CheckedEntry;
+    }
+
+    pub(super) fn entries() -> &'static [CheckedEntry] {
+        // Naming the anchor keeps a linker that collects garbage from taking it away.
+        std::hint::black_box(&raw const ANCHOR);
+        let start = &raw const START;
+        let len = ((&raw const STOP).addr() - start.addr()) / size_of::<CheckedEntry>();
+        // SAFETY: the linker puts the two symbols around the section, which holds entries of one size and alignment and
+        // nothing else, is mapped for the program's whole life and never written.
+        unsafe { std::slice::from_raw_parts(start, len) }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod section {
+    //! Other systems have no such section yet.
+
+    use warpsmith_build::bundle::CheckedEntry;
+
+    pub(super) fn entries() -> &'static [CheckedEntry] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpsmith_build::bundle::CheckedRecord;
+
+    use super::*;
+
+    extern "C-unwind" fn nothing(_: *const *const u8) {}
+
+    fn entry(module: &'static [u8], functions: &'static [RunThread]) -> CheckedEntry {
+        CheckedEntry {
+            module: module.as_ptr(),
+            module_len: module.len() as u64,
+            functions: functions.as_ptr(),
+            function_count: functions.len() as u64,
+        }
+    }
+
+    #[test]
+    fn kernels_are_found_by_key_with_their_places() {
+        let key = |name: &str| KernelKey { name: name.into(), ..KernelKey::default() };
+        let module = CheckedModule {
+            target: "bin app".into(),
+            kernels: ["one", "two"].map(|name| CheckedRecord { key: key(name), params: Vec::new() }).into(),
+            sites: vec![CheckedSite { line: 7, ..CheckedSite::default() }],
+        };
+        let bytes: &'static [u8] = module.encode().leak();
+        let skipped =
+            CheckedEntry { module: std::ptr::null(), module_len: 0, functions: std::ptr::null(), function_count: 0 };
+        let all = read(&[skipped, entry(bytes, &[nothing, nothing])]).unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[&key("two")].sites[0].line, 7);
+        let error = read(&[entry(bytes, &[nothing])]).unwrap_err();
+        assert_eq!(error, "bin app has 2 kernels and 1 functions for the checker");
+        assert!(read(&[entry(b"damaged", &[nothing])]).is_err());
+    }
+
+    #[test]
+    fn this_program_has_a_section() {
+        assert!(find(&KernelKey::default()).unwrap().is_none());
+        assert!(!cfg!(target_os = "linux") || !section::entries().is_empty());
+    }
+}
