@@ -87,6 +87,22 @@ impl ConstantValues for Values {
     }
 }
 
+/// The same for code of the checker, which has its own copies of the descriptions: there a constant is known by its place.
+pub(crate) struct ByPlace<'a>(pub(crate) &'a Values);
+
+impl ConstantValues for ByPlace<'_> {
+    fn find(&self, constant: &ConstantDesc) -> Option<*const u8> {
+        let is_same = |key: &ConstantKey| {
+            (key.line, key.column) == (constant.line, constant.column)
+                && key.name == constant.name.get()
+                && key.file == constant.file.get()
+                && key.module_path == constant.module_path.get()
+        };
+        let entry = self.0.entries.iter().find(|entry| is_same(&entry.key))?;
+        Some(Arc::as_ptr(&entry.value).cast())
+    }
+}
+
 impl fmt::Debug for ConstantTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConstantTable").field("sets", &self.sets).finish_non_exhaustive()

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpsmith_device::abi::{KernelDesc, KernelParam, RawPtr, RawSlice, Scope};
+use warpsmith_device::host::ConstantValues;
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::{GridSliceMut, OwnershipMap};
 
@@ -14,6 +15,7 @@ mod config;
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
 
+use crate::constants::ByPlace;
 use crate::cpu::{self, CpuLaunch};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
 use crate::memory::{Access, Storage};
@@ -149,13 +151,6 @@ impl<'a> Launch<'a> {
     }
 
     fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
-        if self.binder.stream.device().check_options().is_some() {
-            return Err(LaunchError::Executor {
-                kernel: self.kernel.path().to_owned(),
-                reason: "its package carries no code for the checker".to_owned(),
-            }
-            .into());
-        }
         // By address and once each, so that two launches never wait for each other.
         let locks = &mut self.binder.shared;
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
@@ -163,6 +158,8 @@ impl<'a> Launch<'a> {
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
         let output = LaunchOutput::new(self.kernel.path(), self.binder.stream.output_sink());
         let constants = self.binder.stream.device().constants().current();
+        let by_place = ByPlace(&constants);
+        let constants: &dyn ConstantValues = if self.kernel.checked().is_some() { &by_place } else { &*constants };
         let request = CpuLaunch {
             kernel: self.kernel.path(),
             grid_dim: self.config.grid_dim(),
@@ -173,7 +170,7 @@ impl<'a> Launch<'a> {
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
             output: &output,
-            constants: &*constants,
+            constants,
             body,
         };
         let ran = cpu::run(&request);

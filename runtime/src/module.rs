@@ -125,7 +125,7 @@ impl LoadedKernel {
         let Some(parts) = device.parts() else {
             // The executor runs the host's own code; the metadata only says how it may run it.
             let record = Registry::get().ok().and_then(|registry| registry.find(&key));
-            let checked = if device.is_checked() { Some(checked(&path, desc, &key)?) } else { None };
+            let checked = if device.check_options().is_some() { Some(checked(&path, desc, &key)?) } else { None };
             return Ok(Self { number: 0, path, desc, record, gpu: None, checked });
         };
         let registry = Registry::get()?;

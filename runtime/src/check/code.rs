@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use warpsmith_build::bundle::{CheckedEntry, CheckedModule, CheckedSite, KernelKey, ParamRecord};
+use warpsmith_build::bundle::{SiteFlags, SiteKind as Kind, SiteValue};
 
+use super::site::{Site, SiteKind, Sites, ValueKind};
 use crate::error::ModuleError;
 
 /// Runs one thread of a kernel: takes a list of the addresses of the entry's arguments, as the driver does.
@@ -18,7 +20,8 @@ pub(crate) struct CheckedKernel {
     /// Its parameters.
     pub(crate) params: &'static [ParamRecord],
     /// The places in it that the hooks name by number.
-    pub(crate) sites: &'static [CheckedSite],
+    #[expect(dead_code, reason = "the checker's state does not look at places yet")]
+    pub(crate) sites: &'static Sites,
 }
 
 /// The code of a kernel, or `None` where the program has none.
@@ -46,7 +49,8 @@ fn read(entries: &[CheckedEntry]) -> Result<HashMap<KernelKey, CheckedKernel>, S
             return Err(format!("{} has {kernels} kernels and {functions} functions for the checker", module.target));
         }
         // Read once in the program's life.
-        let sites: &'static [CheckedSite] = module.sites.leak();
+        let sites = module.sites.into_iter().map(site).collect::<Result<_, _>>()?;
+        let sites: &'static Sites = Box::leak(Box::new(Sites::new(sites)));
         for (kernel, &run) in module.kernels.into_iter().zip(functions) {
             let params: &'static [ParamRecord] = kernel.params.leak();
             // As with PTX, an instance that comes twice was made from one source.
@@ -54,6 +58,36 @@ fn read(entries: &[CheckedEntry]) -> Result<HashMap<KernelKey, CheckedKernel>, S
         }
     }
     Ok(all)
+}
+
+/// A place as the checker has it.
+fn site(from: CheckedSite) -> Result<Site, String> {
+    let flag = |bit| from.flags & bit != 0;
+    let kind = Kind::from_number(from.kind).ok_or_else(|| format!("{} is no kind of place", from.kind))?;
+    let kind = match kind {
+        Kind::Load => SiteKind::Load,
+        Kind::Store => SiteKind::Store,
+        Kind::Copy => SiteKind::Copy,
+        Kind::Atomic => SiteKind::Atomic {
+            reads: flag(SiteFlags::READS),
+            writes: flag(SiteFlags::WRITES),
+            acquire: flag(SiteFlags::ACQUIRES),
+            release: flag(SiteFlags::RELEASES),
+        },
+        Kind::Fence => SiteKind::Fence { acquire: flag(SiteFlags::ACQUIRES), release: flag(SiteFlags::RELEASES) },
+        Kind::Overflow => SiteKind::Overflow(from.operation),
+        Kind::Float => SiteKind::Float(from.operation),
+    };
+    let value = match from.value {
+        v if v == SiteValue::Int as u32 => ValueKind::Int,
+        v if v == SiteValue::F16 as u32 => ValueKind::F16,
+        v if v == SiteValue::F32 as u32 => ValueKind::F32,
+        v if v == SiteValue::F64 as u32 => ValueKind::F64,
+        v if v == SiteValue::Pointer as u32 => ValueKind::Pointer,
+        _ => ValueKind::Other,
+    };
+    let CheckedSite { file, line, column, function, bytes, align, .. } = from;
+    Ok(Site { file, line, column, function, kind, bytes, align, value })
 }
 
 #[cfg(target_os = "linux")]
@@ -137,7 +171,7 @@ mod tests {
             CheckedEntry { module: std::ptr::null(), module_len: 0, functions: std::ptr::null(), function_count: 0 };
         let all = read(&[skipped, entry(bytes, &[nothing, nothing])]).unwrap();
         assert_eq!(all.len(), 2);
-        assert_eq!(all[&key("two")].sites[0].line, 7);
+        assert_eq!(all[&key("two")].sites.get(0).unwrap().line, 7);
         let error = read(&[entry(bytes, &[nothing])]).unwrap_err();
         assert_eq!(error, "bin app has 2 kernels and 1 functions for the checker");
         assert!(read(&[entry(b"damaged", &[nothing])]).is_err());
