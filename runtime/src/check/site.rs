@@ -58,7 +58,6 @@ pub(crate) enum ValueKind {
 
 /// The places of a module of kernels, by number.
 #[derive(Debug, Default)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the checker's state does not look at places yet"))]
 pub(crate) struct Sites(Vec<Site>);
 
 impl Sites {
