@@ -5,5 +5,7 @@ mod hooks;
 mod options;
 mod session;
 pub(crate) mod site;
+mod traffic;
 
 pub use options::CheckOptions;
+pub use traffic::{LineTraffic, MemoryReport, MemorySpace};

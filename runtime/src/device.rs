@@ -8,7 +8,7 @@ use cudarc::driver::CudaContext;
 use warpsmith_device::abi::KernelValue;
 use warpsmith_device::{Constant, Dim3};
 
-use crate::check::CheckOptions;
+use crate::check::{CheckOptions, MemoryReport};
 use crate::constants::ConstantTable;
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
@@ -58,6 +58,8 @@ struct DeviceInner {
     output_bytes: AtomicUsize,
     /// What a checked device looks for, or the word in the environment that says nothing; unset where nothing is checked.
     checking: OnceLock<Result<CheckOptions, String>>,
+    /// What its checked launches asked of memory.
+    traffic: Mutex<MemoryReport>,
 }
 
 enum Kind {
@@ -339,6 +341,7 @@ impl Device {
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
             checking: OnceLock::new(),
+            traffic: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -554,6 +557,20 @@ impl Device {
             Kind::Cpu => None,
             Kind::Gpu(parts) => Some(parts),
         }
+    }
+
+    /// What the device's launches asked of memory so far: bank conflicts and uncoalesced accesses by source line.
+    ///
+    /// It is empty unless this is a checked device with [`CheckOptions::memory_report`].
+    #[must_use]
+    pub fn memory_report(&self) -> MemoryReport {
+        self.inner.traffic.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds what a checked launch asked of memory.
+    #[expect(dead_code, reason = "checked launches come with checked code, which no package carries yet")]
+    pub(crate) fn add_memory_report(&self, report: MemoryReport) {
+        self.inner.traffic.lock().unwrap_or_else(PoisonError::into_inner).merge(report);
     }
 
     /// What the device looks for in launches, where it is a checked one.

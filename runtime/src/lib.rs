@@ -51,7 +51,7 @@ mod registry;
 #[cfg(test)]
 mod simulated;
 
-pub use check::CheckOptions;
+pub use check::{CheckOptions, LineTraffic, MemoryReport, MemorySpace};
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{
     DeviceError, DriverError, Error, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape, Result,

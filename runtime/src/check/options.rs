@@ -56,7 +56,7 @@ impl CheckOptions {
         self
     }
 
-    /// Whether bank conflicts and uncoalesced accesses are counted.
+    /// Whether bank conflicts and uncoalesced accesses are counted, for [`Device::memory_report`](crate::Device::memory_report).
     #[must_use]
     pub const fn memory_report(mut self, count: bool) -> Self {
         self.memory_report = count;
