@@ -13,12 +13,17 @@ use warpsmith_device::Dim3;
 use warpsmith_device::abi::Scope;
 use warpsmith_device::host::{ConstantValues, LaunchScope, Output};
 
+use self::schedule::Schedule;
+
 mod block;
 mod coroutine;
 mod gang;
 mod grid;
 mod named;
+mod order;
 mod panics;
+pub(crate) mod schedule;
+mod sequential;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -47,6 +52,9 @@ pub(crate) struct CpuLaunch<'a> {
     pub(crate) cooperative: bool,
     /// Stack of a coroutine in bytes, [`DEFAULT_STACK_BYTES`] or more where a kernel asks for more.
     pub(crate) stack_bytes: usize,
+    /// The order in which its blocks and threads go on, one after another on the calling thread; `None` where blocks run on
+    /// all cores.
+    pub(crate) schedule: Option<Schedule>,
     /// Takes what the threads print.
     pub(crate) output: &'a dyn Output,
     /// The constants that its threads see.

@@ -10,6 +10,7 @@ use warpsmith_device::{Constant, Dim3};
 
 use crate::check::{CheckOptions, MemoryReport};
 use crate::constants::ConstantTable;
+use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::module::{KernelTable, LoadedKernel};
@@ -25,6 +26,9 @@ const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
 
 /// The environment variable that makes the CPU executor a checked one.
 const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
+
+/// The environment variable that chooses the schedule of [`Device::cpu`].
+const SCHEDULE_VARIABLE: &str = "WARPSMITH_SCHEDULE";
 
 /// A GPU, or the CPU executor.
 ///
@@ -63,8 +67,14 @@ struct DeviceInner {
 }
 
 enum Kind {
-    Cpu,
+    Cpu(CpuParts),
     Gpu(GpuParts),
+}
+
+/// What a device has when it is the CPU executor.
+struct CpuParts {
+    /// The schedule of its launches, or what is wrong with the one that was asked for.
+    schedule: Result<Option<Schedule>, ParseScheduleError>,
 }
 
 /// What a device has when it is a GPU.
@@ -185,18 +195,33 @@ impl Device {
 
     /// The CPU executor.
     ///
-    /// It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where `WARPSMITH_CHECK` is set: to `1`, or to a list of
-    /// what else to look for, such as `overflow,lossy,non-finite,memory`. Where it is set to something else,
-    /// [`stream`](Self::stream) says so.
+    /// Its launches run under the schedule that `WARPSMITH_SCHEDULE` names, where that variable is set, as those of
+    /// [`cpu_scheduled`](Self::cpu_scheduled) do. It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where
+    /// `WARPSMITH_CHECK` is set: to `1`, or to a list of what else to look for, such as `overflow,lossy,non-finite,memory`. Where
+    /// a variable is set to something else, [`stream`](Self::stream) says so.
     #[must_use]
     pub fn cpu() -> Self {
         static CPU: OnceLock<Device> = OnceLock::new();
-        CPU.get_or_init(|| match checks_asked_for() {
-            Ok(None) => Self::cpu_executor(),
-            Ok(Some(options)) => Self::cpu_checked_with(options),
-            Err(word) => Self::cpu_executor().checking(Err(word)),
+        CPU.get_or_init(|| match (checks_asked_for(), schedule_asked_for()) {
+            (Ok(Some(options)), Ok(None)) => Self::cpu_checked_with(options),
+            (Ok(Some(options)), Ok(Some(schedule))) => Self::cpu_checked_with(options.schedule(schedule)),
+            (Ok(_), schedule) => Self::cpu_executor(schedule),
+            (Err(word), schedule) => Self::cpu_executor(schedule).checking(Err(word)),
         })
         .clone()
+    }
+
+    /// The CPU executor, each launch of which runs on the calling thread alone, its blocks and threads in the order that the
+    /// schedule decides, and in the same order each time.
+    ///
+    /// This finds what a kernel owes to luck: a missing barrier, or a result that depends on which block comes first. Each call
+    /// gives a device of its own, with its own buffers and constants.
+    ///
+    /// # Examples
+    /// See [`Schedule`].
+    #[must_use]
+    pub fn cpu_scheduled(schedule: Schedule) -> Self {
+        Self::cpu_executor(Ok(Some(schedule)))
     }
 
     /// The CPU executor with its checker: it watches every access of a kernel's threads to buffers and shared memory, and
@@ -213,7 +238,9 @@ impl Device {
     /// and constants.
     #[must_use]
     pub fn cpu_checked_with(options: CheckOptions) -> Self {
-        Self::cpu_executor().checking(Ok(options))
+        let schedule = options.run_under();
+        let name = format!("CPU executor (checked, schedule {schedule})");
+        Self::cpu_executor_of(name, 1, Ok(Some(schedule))).checking(Ok(options))
     }
 
     fn checking(self, checking: Result<CheckOptions, String>) -> Self {
@@ -221,22 +248,29 @@ impl Device {
         self
     }
 
-    fn cpu_executor() -> Self {
-        let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
-        Self::from_parts(
-            Kind::Cpu,
-            format!("CPU executor ({workers} threads)"),
-            DeviceLimits {
-                max_threads_per_block: 1024,
-                max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
-                max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
-                max_shared_bytes: 227 << 10,
-                max_registers: 65_536,
-                warp_size: 32,
-                multiprocessors: workers,
-                max_threads_per_multiprocessor: 1024,
-            },
-        )
+    fn cpu_executor(schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
+        let (workers, name) = match schedule {
+            Ok(Some(schedule)) => (1, format!("CPU executor (schedule {schedule})")),
+            _ => {
+                let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
+                (workers, format!("CPU executor ({workers} threads)"))
+            }
+        };
+        Self::cpu_executor_of(name, workers, schedule)
+    }
+
+    fn cpu_executor_of(name: String, workers: u32, schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
+        let limits = DeviceLimits {
+            max_threads_per_block: 1024,
+            max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
+            max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
+            max_shared_bytes: 227 << 10,
+            max_registers: 65_536,
+            warp_size: 32,
+            multiprocessors: workers,
+            max_threads_per_multiprocessor: 1024,
+        };
+        Self::from_parts(Kind::Cpu(CpuParts { schedule }), name, limits)
     }
 
     /// The GPU with this number, from 0, as `CUDA_VISIBLE_DEVICES` orders them.
@@ -350,10 +384,13 @@ impl Device {
     ///
     /// # Errors
     /// [`StreamError`](crate::StreamError) when the driver refuses, [`DeviceError`] when `WARPSMITH_CHECK` names what the checker
-    /// does not look for.
+    /// does not look for, or `WARPSMITH_SCHEDULE` no schedule.
     pub fn stream(&self) -> Result<Stream> {
         if let Some(Err(word)) = self.inner.checking.get() {
             return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
+        }
+        if let Kind::Cpu(CpuParts { schedule: Err(source) }) = &self.inner.kind {
+            return Err(DeviceError::UnknownSchedule { source: source.clone() }.into());
         }
         Stream::new(self)
     }
@@ -367,7 +404,7 @@ impl Device {
     /// Whether this is the CPU executor.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
-        matches!(self.inner.kind, Kind::Cpu)
+        matches!(self.inner.kind, Kind::Cpu(_))
     }
 
     /// Whether this is a GPU.
@@ -554,7 +591,7 @@ impl Device {
 
     pub(crate) fn parts(&self) -> Option<&GpuParts> {
         match &self.inner.kind {
-            Kind::Cpu => None,
+            Kind::Cpu(_) => None,
             Kind::Gpu(parts) => Some(parts),
         }
     }
@@ -577,6 +614,15 @@ impl Device {
     #[must_use]
     pub fn check_options(&self) -> Option<&CheckOptions> {
         self.inner.checking.get()?.as_ref().ok()
+    }
+
+    /// The schedule that launches run under, where they have one.
+    #[must_use]
+    pub fn schedule(&self) -> Option<Schedule> {
+        match &self.inner.kind {
+            Kind::Cpu(parts) => parts.schedule.as_ref().ok().copied().flatten(),
+            Kind::Gpu(_) => None,
+        }
     }
 
     pub(crate) fn constants(&self) -> &ConstantTable {
@@ -659,6 +705,12 @@ fn checks_asked_for() -> Result<Option<CheckOptions>, String> {
     CheckOptions::parse(&std::env::var_os(CHECK_VARIABLE).unwrap_or_default().to_string_lossy())
 }
 
+/// The schedule that the environment asks for, where it does.
+fn schedule_asked_for() -> Result<Option<Schedule>, ParseScheduleError> {
+    let value = std::env::var_os(SCHEDULE_VARIABLE).filter(|value| !value.is_empty());
+    value.map(|value| value.to_string_lossy().parse()).transpose()
+}
+
 enum Choice {
     Unset,
     Cpu,
@@ -704,6 +756,24 @@ mod tests {
             let Err(error) = parse_choice(wrong) else { panic!("{wrong:?} was taken") };
             assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_schedule_is_the_devices_own() {
+        let device = Device::cpu_scheduled(Schedule::Random(42));
+        assert_eq!((device.schedule(), device.limits().multiprocessors), (Some(Schedule::Random(42)), 1));
+        assert_eq!(device.to_string(), "CPU executor (schedule random:42)");
+        assert_ne!(device, Device::cpu_scheduled(Schedule::Random(42)));
+    }
+
+    #[test]
+    fn what_names_no_schedule_is_told_with_the_first_stream() {
+        let device = Device::cpu_executor("random".parse().map(Some));
+        let error = device.stream().map(drop).unwrap_err().to_string();
+        assert!(
+            error.starts_with("WARPSMITH_SCHEDULE cannot be used: \"random\" names no schedule; it can be "),
+            "{error}"
+        );
     }
 
     #[cfg(target_os = "linux")]

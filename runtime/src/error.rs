@@ -6,6 +6,7 @@ use std::time::Duration;
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::ParamDesc;
 
+use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::device::ComputeCapability;
 use crate::launch::LaunchConfig;
 
@@ -172,6 +173,12 @@ pub enum DeviceError {
     ChecksNeedExecutor {
         /// What `WARPSMITH_DEVICE` holds.
         device: String,
+    },
+    /// `WARPSMITH_SCHEDULE` holds something else than a schedule.
+    #[error("WARPSMITH_SCHEDULE cannot be used: {source}")]
+    UnknownSchedule {
+        /// What is wrong with it.
+        source: ParseScheduleError,
     },
     /// The GPU is there and could not be opened or asked.
     #[error("GPU {ordinal} could not be used: {operation}{}", lost_text(source))]
@@ -762,7 +769,10 @@ fn launched_text(kernels: &[String]) -> String {
 /// The context stays usable, and so does the stream. The launch's other threads may have gone on, so what it wrote is
 /// incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("kernel `{kernel}` panicked at {file}:{line}:{column} in block {block}, thread {thread}: {message}")]
+#[error(
+    "kernel `{kernel}` panicked at {file}:{line}:{column} in block {block}, thread {thread}{}: {message}",
+    schedule.map_or_else(String::new, |schedule| format!(", under the schedule {schedule}"))
+)]
 #[non_exhaustive]
 pub struct KernelPanic {
     /// The kernel's path.
@@ -779,6 +789,9 @@ pub struct KernelPanic {
     pub block: Dim3,
     /// The thread in its block.
     pub thread: Dim3,
+    /// The schedule that the launch ran under, where it had one: under it the panic comes again, also where the variable
+    /// `WARPSMITH_SCHEDULE` names it.
+    pub schedule: Option<Schedule>,
 }
 
 #[cfg(test)]

@@ -160,6 +160,7 @@ impl<'a> Launch<'a> {
         let constants = self.binder.stream.device().constants().current();
         let by_place = ByPlace(&constants);
         let constants: &dyn ConstantValues = if self.kernel.checked().is_some() { &by_place } else { &*constants };
+        let schedule = self.binder.stream.device().schedule();
         let request = CpuLaunch {
             kernel: self.kernel.path(),
             grid_dim: self.config.grid_dim(),
@@ -169,6 +170,7 @@ impl<'a> Launch<'a> {
             cooperative: self.config.is_cooperative(),
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
+            schedule,
             output: &output,
             constants,
             body,
@@ -187,6 +189,7 @@ impl<'a> Launch<'a> {
                 column,
                 block: panic.block,
                 thread: panic.thread,
+                schedule,
             }));
         }
         Ok(())

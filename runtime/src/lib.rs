@@ -52,6 +52,7 @@ mod registry;
 mod simulated;
 
 pub use check::{CheckOptions, LineTraffic, MemoryReport, MemorySpace};
+pub use cpu::schedule::{ParseScheduleError, Schedule};
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{
     DeviceError, DriverError, Error, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape, Result,

@@ -231,6 +231,7 @@ fn report(gpu: &Gpu, record: &PanicRecord, kernel: Option<&LoadedKernel>) -> Ker
         column,
         block: dim(record.block),
         thread: dim(record.thread),
+        schedule: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use warpsmith::prelude::*;
-use warpsmith::{Error, LaunchError, MemoryError};
+use warpsmith::{Error, LaunchError, MemoryError, Schedule};
 
 mod common;
 use common::{kernel_devices, text};
@@ -380,4 +380,29 @@ fn a_panic_in_the_shape_check_leaves_buffers_usable() {
         add_one::launch(&stream, LaunchConfig::for_len(10), &mut y).unwrap();
         assert_eq!(stream.to_host(&y).unwrap(), [1; 10], "{device}");
     }
+}
+
+#[test]
+fn a_panic_under_a_schedule_names_it_and_comes_again_under_it() {
+    #[kernel]
+    fn first_past_ten(seen: &[AtomicU32]) {
+        assert!(seen[0].fetch_add(1, Ordering::Relaxed) != 10, "eleventh");
+    }
+    let run = |schedule: Schedule| {
+        let stream = Device::cpu_scheduled(schedule).stream().unwrap();
+        let seen = stream.zeroed::<AtomicU32>(1).unwrap();
+        first_past_ten::launch(&stream, LaunchConfig::new(4, 33), &seen).unwrap();
+        stream.synchronize().unwrap_err()
+    };
+    let mut threads = Vec::new();
+    for seed in 0..5 {
+        let error = run(Schedule::Random(seed));
+        assert_eq!(error.to_string(), run(Schedule::Random(seed)).to_string());
+        let panic = error.kernel_panic().unwrap();
+        assert_eq!(panic.schedule, Some(Schedule::Random(seed)));
+        assert!(error.to_string().contains(&format!(", under the schedule random:{seed}: ")), "{error}");
+        threads.push((panic.block.x, panic.thread.x));
+    }
+    threads.dedup();
+    assert!(threads.len() > 1, "{threads:?}");
 }

@@ -1,5 +1,7 @@
 //! What a checked device looks for.
 
+use crate::cpu::schedule::Schedule;
+
 /// What the checker looks for beyond what it always does, and how it runs launches; for
 /// [`Device::cpu_checked_with`](crate::Device::cpu_checked_with).
 ///
@@ -19,6 +21,7 @@ pub struct CheckOptions {
     lossy_casts: bool,
     non_finite: bool,
     memory_report: bool,
+    schedule: Schedule,
     schedules: u32,
 }
 
@@ -32,7 +35,14 @@ impl CheckOptions {
     /// What is always looked for, and nothing more.
     #[must_use]
     pub const fn new() -> Self {
-        Self { overflow: false, lossy_casts: false, non_finite: false, memory_report: false, schedules: 1 }
+        Self {
+            overflow: false,
+            lossy_casts: false,
+            non_finite: false,
+            memory_report: false,
+            schedule: Schedule::Ascending,
+            schedules: 1,
+        }
     }
 
     /// Whether integer arithmetic that wraps is a finding.
@@ -60,6 +70,13 @@ impl CheckOptions {
     #[must_use]
     pub const fn memory_report(mut self, count: bool) -> Self {
         self.memory_report = count;
+        self
+    }
+
+    /// The schedule under which launches run: in ascending order unless one is given.
+    #[must_use]
+    pub const fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
         self
     }
 
@@ -92,6 +109,12 @@ impl CheckOptions {
     #[must_use]
     pub const fn counts_memory(&self) -> bool {
         self.memory_report
+    }
+
+    /// See [`schedule`](Self::schedule).
+    #[must_use]
+    pub const fn run_under(&self) -> Schedule {
+        self.schedule
     }
 
     /// See [`schedules`](Self::schedules).

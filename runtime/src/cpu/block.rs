@@ -21,6 +21,7 @@ pub(super) struct Meeting {
     shared_bytes: usize,
     coroutines: bool, // Whether the threads are such, and so can wait.
     syncs_grid: bool,
+    scheduled: bool, // Whether a thread suspends wherever others may go on, also where it need not wait.
     cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
@@ -134,6 +135,7 @@ impl Meeting {
             shared_bytes,
             coroutines,
             syncs_grid: false,
+            scheduled: false,
             cluster: OnceCell::new(),
             shared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
@@ -145,6 +147,12 @@ impl Meeting {
     /// The same, where threads may wait for the whole grid if `syncs_grid`, which whoever runs the block sees to.
     pub(super) fn syncing_grid(mut self, syncs_grid: bool) -> Self {
         self.syncs_grid = syncs_grid;
+        self
+    }
+
+    /// The same, where whoever runs the block decides each time which of the threads that can go on does.
+    pub(super) fn scheduled(mut self, scheduled: bool) -> Self {
+        self.scheduled = scheduled;
         self
     }
 
@@ -194,6 +202,11 @@ impl Meeting {
     /// Whether some thread has not started.
     pub(super) fn has_unstarted(&self) -> bool {
         self.state.borrow().next < self.threads
+    }
+
+    /// How many threads have not ended.
+    pub(super) fn live(&self) -> u32 {
+        self.state.borrow().live
     }
 
     /// Whether every thread has ended.
@@ -483,7 +496,10 @@ impl Meeting {
             arrive(self, &mut state);
             state.arriving = None;
             if let Wait::Nothing = state.threads[thread as usize].wait {
-                return state.threads[thread as usize].result;
+                if !self.scheduled {
+                    return state.threads[thread as usize].result;
+                }
+                state.ready.push_back(thread);
             }
         }
         self.suspend(thread)
@@ -590,6 +606,13 @@ impl host::Block for Meeting {
             if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
                 wake(&mut state, thread, 0);
             }
+        }
+        // One that has caught its own unwinding goes on to where it is unwound again.
+        if self.scheduled && self.coroutines && !state.ready.is_empty() && !self.is_aborting() && !self.is_alone() {
+            let Some(thread) = host::try_current(|context| context.thread()) else { return };
+            state.ready.push_back(thread);
+            drop(state);
+            self.suspend(thread);
         }
     }
 

@@ -104,7 +104,7 @@ pub(super) fn run_block(
             parked.0[thread as usize].take().expect("a thread that was woken had been parked")
         } else if meeting.has_unstarted() {
             match stacks.take() {
-                Ok(stack) => new_coroutine(stack, grid, context, meeting),
+                Ok(stack) => new_coroutine(stack, grid, context, meeting, || meeting.start()),
                 Err(error) => {
                     let failure = no_stack(grid, stacks.bytes, &error);
                     return give_up(grid, context, meeting, stacks, parked, &failure);
@@ -142,13 +142,52 @@ pub(super) fn run_block(
     }
 }
 
-fn new_coroutine(stack: DefaultStack, grid: &Grid<'_>, context: &Context<'_>, meeting: &Meeting) -> ThreadCoroutine {
+/// Runs a thread that starts or was woken until it waits or has ended.
+pub(super) fn run_thread(
+    grid: &Grid<'_>,
+    context: &Context<'_>,
+    meeting: &Meeting,
+    stacks: &mut Stacks,
+    Parked(parked): &mut Parked,
+    thread: u32,
+) -> Result<(), Failure> {
+    let at = thread as usize;
+    if parked.len() <= at {
+        parked.resize_with(at + 1, || None);
+    }
+    let mut coroutine = match parked[at].take() {
+        Some(coroutine) => coroutine,
+        None => {
+            let stack = stacks.take().map_err(|error| no_stack(grid, stacks.bytes, &error))?;
+            let mut own = Some(thread);
+            new_coroutine(stack, grid, context, meeting, move || own.take())
+        }
+    };
+    context.set_thread(thread);
+    context.set_running(true);
+    let result = coroutine.resume(());
+    context.set_running(false);
+    match result {
+        CoroutineResult::Return(()) => stacks.free.push(coroutine.into_stack()),
+        CoroutineResult::Yield(()) => parked[at] = Some(coroutine),
+    }
+    Ok(())
+}
+
+/// A coroutine that runs one thread after another, as `next` gives them.
+fn new_coroutine(
+    stack: DefaultStack,
+    grid: &Grid<'_>,
+    context: &Context<'_>,
+    meeting: &Meeting,
+    mut next: impl FnMut() -> Option<u32>,
+) -> ThreadCoroutine {
     // SAFETY: what the closure borrows outlives the coroutine: it is kept in a `Parked`, and whoever has one drops it
     // before grid, context and meeting.
     unsafe {
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             meeting.set_yielder(yielder);
-            while let Some(thread) = meeting.start() {
+            while let Some(thread) = next() {
                 context.set_thread(thread);
                 let result = catch_unwind(AssertUnwindSafe(|| grid.run_thread()));
                 if meeting.is_aborting() {

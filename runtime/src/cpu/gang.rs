@@ -62,11 +62,11 @@ pub(super) fn run_cooperative(grid: &Grid<'_>, cores: u64) {
 static RESERVED: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// One launch's stacks. None of its blocks can be put off until others have ended, so the launch as a whole is.
-struct Reserved(u64);
+pub(super) struct Reserved(u64);
 
 impl Reserved {
     /// Waits until other cooperative launches leave enough.
-    fn take(stacks: u64) -> Self {
+    pub(super) fn take(stacks: u64) -> Self {
         let mut reserved = RESERVED.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A launch from inside a kernel might wait for the launch that it is part of.
         let may_wait = try_current(|_| ()).is_none();
@@ -93,11 +93,7 @@ fn work(grid: &Grid<'_>, rendezvous: &Rendezvous, core: u64) {
     gang.turn_to(&clusters);
     loop {
         gang.advance();
-        let mut tally = Tally::default();
-        for block in &gang.blocks {
-            tally.count(block);
-        }
-        match rendezvous.meet(tally, grid) {
+        match rendezvous.meet(gang.tally(), grid) {
             Verdict::Over => return,
             Verdict::GoOn => gang.blocks.iter_mut().for_each(Block::release),
             Verdict::End(failure) => return gang.end(failure.as_ref()),
@@ -106,12 +102,14 @@ fn work(grid: &Grid<'_>, rendezvous: &Rendezvous, core: u64) {
 }
 
 /// Meetings for the blocks of so many clusters, those of a cluster one after another.
-fn meetings(grid: &Grid<'_>, clusters: usize) -> Vec<Rc<Meeting>> {
+pub(super) fn meetings(grid: &Grid<'_>, clusters: usize) -> Vec<Rc<Meeting>> {
     let request = grid.request;
     let mut all = Vec::new();
     for _ in 0..clusters {
-        let new =
-            || Rc::new(Meeting::new(request.block_dim, request.shared_bytes, true).syncing_grid(request.cooperative));
+        let new = || {
+            let meeting = Meeting::new(request.block_dim, request.shared_bytes, true);
+            Rc::new(meeting.syncing_grid(request.cooperative).scheduled(request.schedule.is_some()))
+        };
         let cluster: Vec<_> = (0..request.cluster_dim.count()).map(|_| new()).collect();
         for meeting in &cluster {
             meeting.join_cluster(&cluster);
@@ -122,14 +120,14 @@ fn meetings(grid: &Grid<'_>, clusters: usize) -> Vec<Rc<Meeting>> {
 }
 
 /// The blocks that are alive on a core.
-struct Gang<'a> {
+pub(super) struct Gang<'a> {
     grid: &'a Grid<'a>,
-    blocks: Vec<Block<'a>>, // Those of a cluster one after another, by rank.
-    stacks: Stacks,
+    pub(super) blocks: Vec<Block<'a>>, // Those of a cluster one after another, by rank.
+    pub(super) stacks: Stacks,
 }
 
 impl<'a> Gang<'a> {
-    fn new(grid: &'a Grid<'a>, meetings: &'a [Rc<Meeting>]) -> Self {
+    pub(super) fn new(grid: &'a Grid<'a>, meetings: &'a [Rc<Meeting>]) -> Self {
         let request = grid.request;
         let block = |meeting: &'a Rc<Meeting>| Block {
             number: 0,
@@ -142,7 +140,7 @@ impl<'a> Gang<'a> {
     }
 
     /// Turns to new blocks: those of the clusters with these numbers.
-    fn turn_to(&mut self, clusters: &[u64]) {
+    pub(super) fn turn_to(&mut self, clusters: &[u64]) {
         let numbers = clusters.iter().flat_map(|&cluster| self.grid.blocks_of(cluster));
         for (block, number) in self.blocks.iter_mut().zip(numbers) {
             block.number = number;
@@ -154,34 +152,47 @@ impl<'a> Gang<'a> {
 
     /// Runs the blocks until each has ended or waits for the grid.
     fn advance(&mut self) {
-        let of_a_cluster = self.grid.request.cluster_dim.count() as usize;
         loop {
             for block in &mut self.blocks {
                 block.advance(self.grid, &mut self.stacks);
             }
-            let mut goes_on = false;
-            for cluster in self.blocks.chunks_mut(of_a_cluster) {
-                match at_cluster_sync(cluster) {
-                    None => {}
-                    Some(Ok(())) => {
-                        cluster.iter_mut().for_each(Block::release);
-                        goes_on = true;
-                    }
-                    Some(Err(failure)) => {
-                        for block in cluster {
-                            block.end(self.grid, &mut self.stacks, Some(&failure));
-                        }
-                    }
-                }
-            }
-            if !goes_on {
+            if !self.release_clusters() {
                 return;
             }
         }
     }
 
+    /// Once no block can go on alone: lets those of clusters that have met go on, and says whether there were any.
+    pub(super) fn release_clusters(&mut self) -> bool {
+        let mut goes_on = false;
+        for cluster in self.blocks.chunks_mut(self.grid.request.cluster_dim.count() as usize) {
+            match at_cluster_sync(cluster) {
+                None => {}
+                Some(Ok(())) => {
+                    cluster.iter_mut().for_each(Block::release);
+                    goes_on = true;
+                }
+                Some(Err(failure)) => {
+                    for block in cluster {
+                        block.end(self.grid, &mut self.stacks, Some(&failure));
+                    }
+                }
+            }
+        }
+        goes_on
+    }
+
+    /// What the blocks do, once none of them runs.
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for block in &self.blocks {
+            tally.count(block);
+        }
+        tally
+    }
+
     /// Ends all blocks; the failure is reported as its block's.
-    fn end(&mut self, failure: Option<&(u64, Failure)>) {
+    pub(super) fn end(&mut self, failure: Option<&(u64, Failure)>) {
         for block in &mut self.blocks {
             block.end(self.grid, &mut self.stacks, failure);
         }
@@ -210,17 +221,17 @@ fn at_cluster_sync(cluster: &[Block<'_>]) -> Option<Result<(), (u64, Failure)>> 
 }
 
 /// One of a core's blocks.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     number: u64,
-    parked: Parked, // Before what its threads borrow, in the order of drops.
-    context: Context<'a>,
-    meeting: &'a Meeting,
-    seat: Seat,
+    pub(super) parked: Parked, // Before what its threads borrow, in the order of drops.
+    pub(super) context: Context<'a>,
+    pub(super) meeting: &'a Meeting,
+    pub(super) seat: Seat,
 }
 
 /// What a block does.
 #[derive(Clone, Copy)]
-enum Seat {
+pub(super) enum Seat {
     Runs,
     Waits(Team, Place, u32),
     Over,
@@ -240,7 +251,7 @@ impl Block<'_> {
     }
 
     /// Lets the threads that wait for other blocks go on.
-    fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         if let Seat::Waits(..) = self.seat {
             self.meeting.release_team();
             self.seat = Seat::Runs;
@@ -265,7 +276,7 @@ impl Block<'_> {
 
 /// What the blocks of some cores do, once none of them runs.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     /// The first block that waits, where, and in which of its threads.
     waiting: Option<(u64, Place, u32)>,
     /// The first block that waits elsewhere than some other, and where.
@@ -312,7 +323,7 @@ impl Tally {
     }
 
     /// How it goes on, now that every block is counted.
-    fn verdict(&self, grid: &Grid<'_>) -> Verdict {
+    pub(super) fn verdict(&self, grid: &Grid<'_>) -> Verdict {
         let Some((block, place, thread)) = self.waiting else { return Verdict::Over };
         // Who has panicked does not come, and what it should have written is not there.
         if grid.has_panicked() {
@@ -347,7 +358,7 @@ fn first(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 /// How a launch goes on once no block can go on alone.
 #[derive(Clone)]
-enum Verdict {
+pub(super) enum Verdict {
     /// Every block has ended.
     Over,
     /// The blocks that wait go on.

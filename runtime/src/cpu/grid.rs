@@ -11,7 +11,7 @@ use warpsmith_device::host::Context;
 
 use super::block::Meeting;
 use super::coroutine::{self, Parked, Stacks, blocks_at_once};
-use super::{CpuLaunch, CpuPanic, gang, panics};
+use super::{CpuLaunch, CpuPanic, gang, panics, sequential};
 
 /// Threads that are worth one trip to the common counter.
 const THREADS_PER_CHUNK: u64 = 4096;
@@ -48,7 +48,9 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         stop: AtomicBool::new(false),
         first_panic: Mutex::new(None),
     };
-    if request.cooperative {
+    if let Some(schedule) = request.schedule {
+        sequential::run(&grid, schedule);
+    } else if request.cooperative {
         gang::run_cooperative(&grid, tasks);
     } else if of_a_cluster > 1 {
         gang::run_clusters(&grid, tasks);

@@ -13,11 +13,13 @@ use warpsmith_device::mbarrier::Mbarrier;
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::*;
 
+use super::schedule::Schedule;
 use super::{CpuLaunch, CpuPanic, DEFAULT_STACK_BYTES, resident_blocks, run};
 use crate::constants::Values;
 
 mod lanes;
 mod meetings;
+mod schedules;
 
 /// Sizes around a warp and the largest block.
 const BLOCK_SIZES: [u32; 9] = [1, 2, 31, 32, 33, 63, 65, 256, 1024];
@@ -29,6 +31,7 @@ impl warpsmith_device::host::Output for Silent {
     fn print(&self, _block: Dim3, _thread: Dim3, _text: std::fmt::Arguments<'_>) {}
 }
 
+#[derive(Clone, Copy)]
 struct Launch {
     grid: Dim3,
     block: Dim3,
@@ -36,6 +39,14 @@ struct Launch {
     coroutines: bool,
     cooperative: bool,
     cluster: Dim3,
+    schedule: Option<Schedule>,
+}
+
+/// The schedule of tests that name none, from `WARPSMITH_SCHEDULE`, so that they all can be run under it. All hold under `ascending`;
+/// under others those do not that name the first thread to fail or wait for lower blocks.
+fn usual_schedule() -> Option<Schedule> {
+    let value = std::env::var("WARPSMITH_SCHEDULE").ok()?;
+    Some(value.parse().unwrap())
 }
 
 fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
@@ -46,6 +57,7 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
         coroutines: true,
         cooperative: false,
         cluster: 1.into(),
+        schedule: usual_schedule(),
     }
 }
 
@@ -62,6 +74,11 @@ impl Launch {
 
     fn cooperative(mut self) -> Self {
         self.cooperative = true;
+        self
+    }
+
+    fn under(mut self, schedule: Schedule) -> Self {
+        self.schedule = Some(schedule);
         self
     }
 
@@ -84,6 +101,7 @@ impl Launch {
             cooperative: self.cooperative,
             cluster_dim: self.cluster,
             stack_bytes: DEFAULT_STACK_BYTES,
+            schedule: self.schedule,
             output: &Silent,
             constants: &Values::default(),
             body: &body,
@@ -729,6 +747,7 @@ fn deep_stacks_fit_when_asked_for() {
         cooperative: false,
         cluster_dim: 1.into(),
         stack_bytes: 16 << 20,
+        schedule: usual_schedule(),
         output: &Silent,
         constants: &Values::default(),
         body: &body,
@@ -748,6 +767,7 @@ fn a_stack_that_cannot_be_had_is_reported() {
         cooperative: false,
         cluster_dim: 1.into(),
         stack_bytes: 1 << 60,
+        schedule: usual_schedule(),
         output: &Silent,
         constants: &Values::default(),
         body: &body,
