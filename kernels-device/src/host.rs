@@ -41,11 +41,15 @@ pub trait Block {
     /// Comes to a named barrier as one of `threads` threads, and waits for the others if it `waits`.
     fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool);
 
-    /// Waits until [`Self::wake_at`] is called for the address; false when no other thread is there to call it.
+    /// Waits until a phase of the mbarrier at the address is over; false when no other thread is there to arrive.
     fn wait_at(&self, thread: u32, place: Place, address: usize) -> bool;
 
-    /// Lets the threads of the block go on that wait for the address.
-    fn wake_at(&self, address: usize);
+    /// Changes the word of an mbarrier, which is in the block's shared memory and used by no thread meanwhile, as `arrive` says,
+    /// and lets the threads go on that wait for it if a phase is over with that. Gives the word before.
+    fn arrive_at(&self, word: *mut u64, arrive: fn(u64) -> Arrived) -> u64;
+
+    /// Whether `is_over` says so of the word of an mbarrier.
+    fn test_at(&self, thread: u32, word: *const u64, is_over: &dyn Fn(u64) -> bool) -> bool;
 
     /// Whether the launch is cooperative, so that its threads may wait for the whole grid.
     fn can_sync_grid(&self) -> bool;
@@ -65,6 +69,15 @@ pub trait Block {
 
     /// The block's dynamic shared memory, aligned to at least 16 bytes, and its size in bytes.
     fn dynamic_shared(&self) -> (*mut u8, usize);
+}
+
+/// What an arrival makes of an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its word from then on.
+    pub word: u64,
+    /// Whether a phase is over with it.
+    pub completes: bool,
 }
 
 /// Takes what a launch's threads print.

@@ -88,15 +88,13 @@ impl Mbarrier {
         }
         #[cfg(not(warpsmith_device))]
         {
+            // One core runs all threads of the block, in turns, so nobody else uses the word meanwhile.
             let word = self.word.get();
-            // SAFETY: one core runs all threads of the block, in turns, so nobody else uses the word now.
-            let before = unsafe { word.read() };
-            // SAFETY: as above.
-            unsafe { word.write(one_arrived(before)) };
-            if phase(one_arrived(before)) != phase(before) {
-                crate::host::current("Mbarrier::arrive", |context| context.block().wake_at(word.addr()));
-            }
-            MbarrierPhase(before)
+            let arrive = |before| {
+                let word = one_arrived(before);
+                crate::host::Arrived { word, completes: phase(word) != phase(before) }
+            };
+            MbarrierPhase(crate::host::current("Mbarrier::arrive", |context| context.block().arrive_at(word, arrive)))
         }
     }
 
@@ -116,8 +114,10 @@ impl Mbarrier {
         }
         #[cfg(not(warpsmith_device))]
         {
-            // SAFETY: as in `arrive`.
-            phase(unsafe { self.word.get().read() }) != phase(since.0)
+            let is_over = |word| phase(word) != phase(since.0);
+            crate::host::current("Mbarrier::test_wait", |context| {
+                context.block().test_at(context.thread(), self.word.get(), &is_over)
+            })
         }
     }
 

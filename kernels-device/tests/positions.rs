@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use warpsmith_device::constant::ConstantDesc;
 use warpsmith_device::host::{
-    BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Output, Place, SharedKey, WarpOperation,
+    Arrived, BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Output, Place, SharedKey,
+    WarpOperation,
 };
 use warpsmith_device::*;
 
@@ -33,7 +34,12 @@ impl Block for Alone {
         false
     }
 
-    fn wake_at(&self, _: usize) {}
+    fn arrive_at(&self, _: *mut u64, _: fn(u64) -> Arrived) -> u64 {
+        unreachable!("the test has no mbarrier")
+    }
+    fn test_at(&self, _: u32, _: *const u64, _: &dyn Fn(u64) -> bool) -> bool {
+        unreachable!("the test has no mbarrier")
+    }
 
     fn can_sync_grid(&self) -> bool {
         false

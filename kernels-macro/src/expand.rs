@@ -55,6 +55,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
         kernel.params.iter().enumerate().map(|(i, p)| LaunchParam::new(i, p, name)).collect();
 
     let signature = params.iter().map(|p| &p.signature);
+    let names = kernel.params.iter().map(|param| Literal::string(&param.name.unraw().to_string()));
     let binds = params.iter().map(|p| &p.bind);
     let entries = params.iter().map(|p| &p.entry);
     let from_abi = params.iter().map(|p| &p.from_abi);
@@ -149,7 +150,8 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                     config,
                     __Instance::<#(#arguments),*>::DESC,
                     ::core::any::type_name::<__Instance<#(#arguments),*>>(),
-                )?;
+                )?
+                .with_parameters(&[#(#names),*]);
                 #(#binds)*
                 launch.run(
                     &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },

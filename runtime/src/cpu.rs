@@ -55,6 +55,8 @@ pub(crate) struct CpuLaunch<'a> {
     /// The order in which its blocks and threads go on, one after another on the calling thread; `None` where blocks run on
     /// all cores.
     pub(crate) schedule: Option<Schedule>,
+    /// Whether it is checked: on the calling thread alone, inside of [`check::run`](crate::check::run).
+    pub(crate) checked: bool,
     /// Takes what the threads print.
     pub(crate) output: &'a dyn Output,
     /// The constants that its threads see.

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::CudaContext;
 use warpsmith_device::abi::KernelValue;
 use warpsmith_device::{Constant, Dim3};
 
-use crate::check::{CheckOptions, MemoryReport};
+use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport};
 use crate::constants::ConstantTable;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
@@ -62,6 +62,8 @@ struct DeviceInner {
     output_bytes: AtomicUsize,
     /// What a checked device looks for, or the word in the environment that says nothing; unset where nothing is checked.
     checking: OnceLock<Result<CheckOptions, String>>,
+    /// What was found and not reported yet, with the stream's id; 0 for streams that were dropped.
+    findings: Mutex<Vec<(u64, Finding)>>,
     /// What its checked launches asked of memory.
     traffic: Mutex<MemoryReport>,
 }
@@ -375,6 +377,7 @@ impl Device {
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
             checking: OnceLock::new(),
+            findings: Mutex::default(),
             traffic: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -455,7 +458,8 @@ impl Device {
     /// are failures to free memory. A program that ends without asking never hears of a panic.
     ///
     /// # Errors
-    /// [`DeviceError`] when earlier work failed, [`KernelPanic`](crate::KernelPanic), [`MemoryError`](crate::MemoryError).
+    /// [`DeviceError`] when earlier work failed, [`KernelPanic`](crate::KernelPanic), [`MemoryError`](crate::MemoryError),
+    /// [`Error::Check`](crate::Error::Check) for what was found on streams that were dropped.
     pub fn synchronize(&self) -> Result<()> {
         if let Some(parts) = self.parts() {
             let waited = parts.gpu.synchronize();
@@ -625,6 +629,34 @@ impl Device {
         }
     }
 
+    /// What the checker has found since it was last asked or reported something, on all streams of this device. Nothing of it is
+    /// reported again.
+    #[must_use]
+    pub fn take_findings(&self) -> Vec<Finding> {
+        std::mem::take(&mut *self.findings()).into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    fn findings(&self) -> MutexGuard<'_, Vec<(u64, Finding)>> {
+        self.inner.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn note_findings(&self, stream: u64, findings: Vec<Finding>) {
+        self.findings().extend(findings.into_iter().map(|finding| (stream, finding)));
+    }
+
+    pub(crate) fn has_findings(&self, stream: u64) -> bool {
+        self.findings().iter().any(|&(of, _)| of == stream)
+    }
+
+    pub(crate) fn take_findings_of(&self, stream: u64) -> Vec<Finding> {
+        self.findings().extract_if(.., |&mut (of, _)| of == stream).map(|(_, finding)| finding).collect()
+    }
+
+    /// A stream is dropped: what was found on it is reported by [`Self::synchronize`].
+    pub(crate) fn orphan_findings(&self, stream: u64) {
+        self.findings().iter_mut().filter(|(of, _)| *of == stream).for_each(|(of, _)| *of = 0);
+    }
+
     pub(crate) fn constants(&self) -> &ConstantTable {
         &self.inner.constants
     }
@@ -659,6 +691,10 @@ impl Device {
     fn take_deferred(&self) -> Result<()> {
         if let Some(panic) = self.parts().and_then(|parts| parts.records.collect(|launch| self.launched(launch))) {
             return Err(Error::KernelPanic(panic));
+        }
+        let findings = self.take_findings_of(0);
+        if !findings.is_empty() {
+            return Err(Error::Check(Box::new(CheckReport { findings, panic: None })));
         }
         if !self.inner.has_deferred.load(Ordering::Acquire) {
             return Ok(());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use warpsmith_device::Dim3;
 use warpsmith_device::abi::ParamDesc;
 
+use crate::check::CheckReport;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::device::ComputeCapability;
 use crate::launch::LaunchConfig;
@@ -40,6 +41,9 @@ pub enum Error {
     /// A kernel panicked.
     #[error(transparent)]
     KernelPanic(#[from] Box<KernelPanic>),
+    /// The checker found faults in launches on a [checked device](crate::Device::cpu_checked).
+    #[error(transparent)]
+    Check(#[from] Box<CheckReport>),
 }
 
 impl fmt::Debug for Error {
@@ -60,6 +64,7 @@ impl Error {
     pub fn kernel_panic(&self) -> Option<&KernelPanic> {
         match self {
             Self::KernelPanic(panic) => Some(panic),
+            Self::Check(report) => report.panic.as_deref(),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpsmith_device::abi::{KernelDesc, KernelParam, RawPtr, RawSlice, Scope};
+use warpsmith_device::abi::{KernelDesc, KernelParam, ParamKind, RawPtr, RawSlice, Scope};
 use warpsmith_device::host::ConstantValues;
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::{GridSliceMut, OwnershipMap};
@@ -15,8 +15,9 @@ mod config;
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
 
+use crate::check::{self, Argument, CheckedLaunch};
 use crate::constants::ByPlace;
-use crate::cpu::{self, CpuLaunch};
+use crate::cpu::{self, CpuLaunch, CpuPanic};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
 use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
@@ -31,6 +32,7 @@ type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
 pub struct Launch<'a> {
     config: LaunchConfig,
     kernel: Arc<LoadedKernel>,
+    parameters: &'static [&'static str],
     binder: Binder<'a>,
 }
 
@@ -63,7 +65,15 @@ impl<'a> Launch<'a> {
             config::check(&config, &kernel, device)?;
         }
         let binder = Binder { stream, desc, argument: 0, shared: Vec::new() };
-        Ok(Self { config, kernel, binder })
+        Ok(Self { config, kernel, parameters: &[], binder })
+    }
+
+    /// Tells the names of the kernel's parameters, for messages.
+    #[inline]
+    #[must_use]
+    pub fn with_parameters(mut self, names: &'static [&'static str]) -> Self {
+        self.parameters = names;
+        self
     }
 
     /// Binds an argument.
@@ -93,12 +103,13 @@ impl<'a> Launch<'a> {
                     let run = code.run;
                     let mut list = ArgumentList::new();
                     arguments(&mut |address| list.push(address));
+                    let named = self.named_arguments(&list);
                     let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
                     // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
                     // with the code's; what they point to was bound and outlives the launch.
-                    self.run_on_cpu(&move |_: &Scope| unsafe { run(list.get()) })
+                    self.run_on_cpu(&move |_: &Scope| unsafe { run(list.get()) }, &named)
                 }
-                None => self.run_on_cpu(body),
+                None => self.run_on_cpu(body, &[]),
             },
         }
     }
@@ -150,9 +161,30 @@ impl<'a> Launch<'a> {
         LaunchError::Driver { kernel: self.kernel.path().to_owned(), config: Box::new(self.config), source }
     }
 
-    fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
+    /// The arguments that point to memory, by the names of their parameters.
+    fn named_arguments(&self, list: &ArgumentList) -> Vec<Argument> {
+        let mut entries = list.as_slice().iter();
+        let mut named = Vec::new();
+        for (index, param) in self.kernel.desc().params().iter().enumerate() {
+            let first = entries.next();
+            match param.kind {
+                ParamKind::Value => continue,
+                ParamKind::Slice | ParamKind::GridSliceMut => drop(entries.next()),
+                ParamKind::Ref | ParamKind::Pointer => {}
+            }
+            let Some(first) = first else { break };
+            // SAFETY: such a parameter's first argument is a pointer, as its kind says.
+            let address = unsafe { first.cast::<*const u8>().read() }.addr();
+            let name =
+                self.parameters.get(index).map_or_else(|| format!("argument {}", index + 1), |&name| name.to_owned());
+            named.push(Argument { name, address });
+        }
+        named
+    }
+
+    fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync), arguments: &[Argument]) -> Result<()> {
         // By address and once each, so that two launches never wait for each other.
-        let locks = &mut self.binder.shared;
+        let mut locks = std::mem::take(&mut self.binder.shared);
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
@@ -171,11 +203,12 @@ impl<'a> Launch<'a> {
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: cpu::DEFAULT_STACK_BYTES,
             schedule,
+            checked: self.kernel.checked().is_some(),
             output: &output,
             constants,
             body,
         };
-        let ran = cpu::run(&request);
+        let ran = self.run_request(&request, arguments)?;
         output.finish();
         if let Err(panic) = ran {
             // As on a GPU, it is the next synchronise that reports it.
@@ -193,6 +226,30 @@ impl<'a> Launch<'a> {
             }));
         }
         Ok(())
+    }
+}
+
+impl Launch<'_> {
+    fn run_request(&self, request: &CpuLaunch<'_>, arguments: &[Argument]) -> Result<Result<(), CpuPanic>> {
+        let stream = self.binder.stream;
+        let (Some(code), Some(options)) = (self.kernel.checked(), stream.device().check_options()) else {
+            return Ok(cpu::run(request));
+        };
+        let checked = CheckedLaunch {
+            kernel: request.kernel,
+            grid_dim: request.grid_dim,
+            block_dim: request.block_dim,
+            cluster_dim: request.cluster_dim,
+            options: *options,
+            sites: code.sites,
+            arguments,
+        };
+        let (ran, findings) = check::run(checked, || cpu::run(request))
+            .map_err(|reason| LaunchError::Executor { kernel: self.kernel.path().to_owned(), reason })?;
+        if !findings.is_empty() {
+            stream.note_findings(findings);
+        }
+        Ok(ran)
     }
 }
 
@@ -245,6 +302,10 @@ impl ArgumentList {
             self.spilled.push(address);
         }
         self.len += 1;
+    }
+
+    fn as_slice(&self) -> &[*mut c_void] {
+        if self.len <= Self::INLINE { &self.inline[..self.len] } else { &self.spilled }
     }
 
     #[inline]

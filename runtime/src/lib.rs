@@ -51,7 +51,9 @@ mod registry;
 #[cfg(test)]
 mod simulated;
 
-pub use check::{CheckOptions, LineTraffic, MemoryReport, MemorySpace};
+pub use check::{
+    CheckOptions, CheckReport, CheckRule, Finding, FindingMemory, FindingSide, LineTraffic, MemoryReport, MemorySpace,
+};
 pub use cpu::schedule::{ParseScheduleError, Schedule};
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{

@@ -10,6 +10,7 @@ use bytemuck::Zeroable;
 use cudarc::driver::CudaStream;
 use warpsmith_device::abi::{DeviceElement, KernelValue};
 
+use crate::check::{CheckReport, Finding};
 use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
 use crate::driver::{GpuEvent, GpuMemory, GpuPool, GpuStream};
 use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamError};
@@ -236,6 +237,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`KernelPanic`] for the first panic of a kernel since the last report, with the stream usable afterwards;
+    /// [`Error::Check`] with what the checker found, on a [checked device](Device::cpu_checked);
     /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says.
     pub fn synchronize(&self) -> Result<()> {
         if let Queue::Gpu(queue) = &self.inner.queue {
@@ -340,9 +342,14 @@ impl Stream {
         event.wait_on(self)
     }
 
-    /// Reports a kernel's panic. The stream's work is done.
+    /// Reports a kernel's panic, and what the checker found. The stream's work is done.
     pub(crate) fn report(&self) -> Result<()> {
-        self.inner.take_panic().map_or(Ok(()), |panic| Err(Error::KernelPanic(panic)))
+        self.inner.take_fault().map_or(Ok(()), Err)
+    }
+
+    /// Keeps what the checker found in a launch until it is reported.
+    pub(crate) fn note_findings(&self, findings: Vec<Finding>) {
+        self.inner.device.note_findings(self.inner.id, findings);
     }
 
     /// Keeps the first panic of the CPU executor until it is reported.
@@ -459,7 +466,10 @@ impl StreamInner {
     pub(crate) fn is_finished(&self) -> bool {
         self.handles.strong_count() == 0
             && match &self.queue {
-                Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).is_none(),
+                Queue::Cpu(pending) => {
+                    pending.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+                        && !self.device.has_findings(self.id)
+                }
                 Queue::Gpu(queue) => !queue.has_panic() && queue.stream.is_done().unwrap_or(false),
             }
     }
@@ -477,6 +487,16 @@ impl StreamInner {
                 || queue.stream.is_done().unwrap_or(false),
             );
         }
+    }
+
+    /// What went wrong since the last report: a panic, or what the checker found.
+    pub(crate) fn take_fault(&self) -> Option<Error> {
+        let panic = self.take_panic();
+        let findings = self.device.take_findings_of(self.id);
+        if findings.is_empty() {
+            return panic.map(Error::KernelPanic);
+        }
+        Some(Error::Check(Box::new(CheckReport { findings, panic })))
     }
 
     /// The first panic since the last report, after what was printed. The work that may have panicked is done.
@@ -500,6 +520,7 @@ impl Drop for StreamInner {
                 if let Some(panic) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
                     self.device.defer(Error::KernelPanic(panic));
                 }
+                self.device.orphan_findings(self.id);
             }
             Queue::Gpu(queue) => {
                 if let Some(barrier) = queue.grid_barrier.get_mut().unwrap_or_else(PoisonError::into_inner).take()

@@ -110,11 +110,12 @@ impl saxpy {
             __Instance::register();
         }
         let mut launch = ::warpsmith::__private::Launch::new(
-            stream,
-            config,
-            __Instance::DESC,
-            ::core::any::type_name::<__Instance>(),
-        )?;
+                stream,
+                config,
+                __Instance::DESC,
+                ::core::any::type_name::<__Instance>(),
+            )?
+            .with_parameters(&["a", "x", "y"]);
         let raw0 = a;
         let raw1 = launch.bind::<&'static [f32], _>(x)?;
         let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;

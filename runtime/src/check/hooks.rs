@@ -2,7 +2,8 @@
 //!
 //! All of them are called on the OS thread of a checked launch, in which the checker's state is nobody else's.
 
-use super::session;
+use super::site::SiteKind;
+use super::{clocks, launch, report, shadow};
 
 macro_rules! loads {
     ($($name:ident $bytes:literal),* $(,)?) => {$(
@@ -12,7 +13,7 @@ macro_rules! loads {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, site: u32) {
-            session::load::<$bytes>(address.addr(), site);
+            shadow::load::<$bytes>(address.addr(), site);
         }
     )*};
 }
@@ -25,7 +26,7 @@ loads!(__warpsmith_check_load_1 1, __warpsmith_check_load_2 2, __warpsmith_check
 /// As the other loads'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_load_n(address: *const u8, bytes: usize, site: u32) {
-    session::load_many(address.addr(), bytes, site);
+    shadow::load_many(address.addr(), bytes, site);
 }
 
 macro_rules! stores {
@@ -36,7 +37,7 @@ macro_rules! stores {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, value: u64, site: u32) {
-            session::store::<$bytes>(address.addr(), value, site);
+            shadow::store::<$bytes>(address.addr(), value, site);
         }
     )*};
 }
@@ -48,7 +49,7 @@ stores!(__warpsmith_check_store_1 1, __warpsmith_check_store_2 2, __warpsmith_ch
 /// As the other stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, site: u32) {
-    session::store_many(address.addr(), 16, site);
+    shadow::store_many(address.addr(), 16, site);
 }
 
 /// Before a store of so many bytes.
@@ -57,7 +58,7 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, s
 /// As the other stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, bytes: usize, site: u32) {
-    session::store_many(address.addr(), bytes, site);
+    shadow::store_many(address.addr(), bytes, site);
 }
 
 /// Before bytes are moved that nothing looks at: what is not initialised stays so.
@@ -66,7 +67,7 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, by
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const u8, bytes: usize, site: u32) {
-    session::copy(to.addr(), from.addr(), bytes, site);
+    shadow::copy(to.addr(), from.addr(), bytes, site);
 }
 
 /// Before an atomic access; what it does stands in the place.
@@ -75,7 +76,10 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, site: u32) {
-    session::atomic(address.addr(), site);
+    let Some(place) = launch::site(site) else { return };
+    let SiteKind::Atomic { reads, writes, acquire, release } = place.kind else { return };
+    shadow::atomic(address.addr(), place.bytes as usize, site, reads, writes);
+    clocks::atomic(address.addr(), reads, writes, acquire, release);
 }
 
 /// Before a fence.
@@ -84,7 +88,9 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, sit
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_fence(site: u32) {
-    session::fence(site);
+    if let Some(SiteKind::Fence { acquire, release }) = launch::site(site).map(|place| &place.kind) {
+        clocks::fence(*acquire, *release);
+    }
 }
 
 /// After an operation on `operands` floats, 1 or 2, whose result is a NaN or an infinity.
@@ -93,7 +99,7 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_fence(site: u32) {
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: f64, a: f64, b: f64, operands: u32) {
-    session::non_finite(site, result, a, b, operands);
+    report::non_finite(site, result, &[a, b][..(operands as usize).min(2)]);
 }
 
 /// After arithmetic on integers that wrapped, or a cast that changed the value.
@@ -102,5 +108,5 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: 
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_overflow(site: u32) {
-    session::overflow(site);
+    report::overflow(site);
 }

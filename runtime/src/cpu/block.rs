@@ -9,10 +9,13 @@ use std::rc::{Rc, Weak};
 
 use corosensei::Yielder;
 use warpsmith_device::Dim3;
-use warpsmith_device::host::{self, BarrierVotes, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes};
+use warpsmith_device::host::{
+    self, Arrived, BarrierVotes, Context, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes,
+};
 
 use super::named::{Arrival, NamedBarriers};
 use super::shared::SharedMemory;
+use crate::check::{self, BlockClocks};
 
 /// The block that runs on a core.
 pub(super) struct Meeting {
@@ -22,6 +25,7 @@ pub(super) struct Meeting {
     coroutines: bool, // Whether the threads are such, and so can wait.
     syncs_grid: bool,
     scheduled: bool, // Whether a thread suspends wherever others may go on, also where it need not wait.
+    clocks: Option<BlockClocks>, // In a checked launch.
     cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
@@ -136,6 +140,7 @@ impl Meeting {
             coroutines,
             syncs_grid: false,
             scheduled: false,
+            clocks: None,
             cluster: OnceCell::new(),
             shared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
@@ -156,6 +161,15 @@ impl Meeting {
         self
     }
 
+    /// The same, for a launch that is checked if `checked`.
+    pub(super) fn checked(mut self, checked: bool) -> Self {
+        if checked {
+            self.clocks = Some(BlockClocks::new());
+            self.shared = RefCell::new(SharedMemory::checked());
+        }
+        self
+    }
+
     /// Makes the block one of a cluster, of which it knows the others by rank.
     pub(super) fn join_cluster(&self, cluster: &[Rc<Self>]) {
         if cluster.len() > 1 {
@@ -163,9 +177,12 @@ impl Meeting {
         }
     }
 
-    /// Turns to a new block: no thread has started.
-    pub(super) fn next_block(&self) {
+    /// Turns to a new block, by its linear number: no thread has started.
+    pub(super) fn next_block(&self, number: u64) {
         self.shared.borrow_mut().next_block();
+        if let Some(clocks) = &self.clocks {
+            clocks.next_block(number);
+        }
         if !self.coroutines {
             return;
         }
@@ -214,6 +231,22 @@ impl Meeting {
         self.state.borrow().live == 0
     }
 
+    /// Turns to a thread that starts or goes on now.
+    #[inline]
+    pub(super) fn turn_to(&self, context: &Context<'_>, thread: u32) {
+        context.set_thread(thread);
+        if let Some(clocks) = &self.clocks {
+            clocks.turn_to(thread);
+        }
+    }
+
+    /// In a checked launch, notes why its threads can't go on, and says that it has.
+    pub(super) fn note_stuck(&self, failure: &Failure) -> bool {
+        let Some(clocks) = &self.clocks else { return false };
+        check::stuck(clocks.number(), failure.thread, failure.place, &failure.message);
+        true
+    }
+
     /// The next thread that was woken.
     pub(super) fn take_ready(&self) -> Option<u32> {
         self.state.borrow_mut().ready.pop_front()
@@ -239,8 +272,11 @@ impl Meeting {
         self.yielder.set(yielder);
     }
 
-    /// Notes that a thread has ended, which may be what others wait for.
-    pub(super) fn finish(&self, thread: u32) {
+    /// Notes that a thread has ended, by a panic or not, which may be what others wait for.
+    pub(super) fn finish(&self, thread: u32, panicked: bool) {
+        if let Some(clocks) = &self.clocks {
+            clocks.end(thread, panicked);
+        }
         let mut state = self.state.borrow_mut();
         let warp = (thread / WARP_SIZE) as usize;
         state.live -= 1;
@@ -291,6 +327,10 @@ impl Meeting {
     pub(super) fn release_team(&self) {
         let mut state = self.state.borrow_mut();
         state.at_team = 0;
+        let team = state.threads.iter().find_map(|t| if let Wait::Team(team, _) = t.wait { Some(team) } else { None });
+        if let (Some(clocks), Some(team)) = (&self.clocks, team) {
+            clocks.sync_blocks(team == Team::Grid);
+        }
         for thread in 0..state.threads.len() {
             if let Wait::Team(..) = state.threads[thread].wait {
                 wake(&mut state, thread, 0);
@@ -394,6 +434,9 @@ impl Meeting {
             state.failure = Some(Failure { message, place: Some(place), thread });
             return;
         }
+        if let Some(clocks) = &self.clocks {
+            clocks.sync_threads(place, thread);
+        }
         let result = u128::from(state.votes) | u128::from(state.at_barrier) << 32;
         state.at_barrier = 0;
         state.votes = 0;
@@ -406,6 +449,9 @@ impl Meeting {
 
     /// Counts a thread in at a named barrier, and wakes those that wait there if it is the last.
     fn come_to_named(&self, state: &mut State, thread: u32, place: Place, id: u32, threads: u32, waits: bool) {
+        if let Some(clocks) = &self.clocks {
+            clocks.arrive_at_named(thread, id);
+        }
         let message = match state.named.arrive(thread, place, id, threads, self.threads) {
             Arrival::Counted => {
                 if waits {
@@ -414,8 +460,14 @@ impl Meeting {
                 return;
             }
             Arrival::Complete => {
+                if let Some(clocks) = self.clocks.as_ref().filter(|_| waits) {
+                    clocks.leave_named(thread, id);
+                }
                 for other in 0..state.threads.len() {
                     if matches!(state.threads[other].wait, Wait::Named { id: own, .. } if own == id) {
+                        if let Some(clocks) = &self.clocks {
+                            clocks.leave_named(other as u32, id);
+                        }
                         wake(state, other, 0);
                     }
                 }
@@ -468,6 +520,9 @@ impl Meeting {
                 return;
             }
         }
+        if let (Some(clocks), Some((.., WarpOperation::Sync))) = (&self.clocks, leader) {
+            clocks.sync_lanes(warp as u32, members, members == existing & !exited);
+        }
         state.warps[warp].meeting &= !members;
         let gathers = leader.is_some_and(|(.., operation)| matches!(operation, WarpOperation::Gather(_)));
         let gathered = gathers.then(|| Rc::new(Gathered { members, values }));
@@ -509,6 +564,10 @@ impl Meeting {
     fn meet_lanes(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> u128 {
         self.wait(thread, |meeting, state| {
             let warp = (thread / WARP_SIZE) as usize;
+            if let Some(clocks) = &self.clocks {
+                let Warp { existing, exited, .. } = state.warps[warp];
+                clocks.look_at_mask(thread, place, operation.name(), mask, existing, exited);
+            }
             let wait = Wait::Lanes { place, mask, operation };
             state.threads[thread as usize] = Thread { wait, value, ..Thread::default() };
             state.warps[warp].meeting |= 1 << (thread % WARP_SIZE);
@@ -529,6 +588,25 @@ fn wake(state: &mut State, thread: usize, result: u128) {
     state.threads[thread].result = result;
     if state.arriving != Some(thread as u32) {
         state.ready.push_back(thread as u32);
+    }
+}
+
+impl Meeting {
+    /// Lets the threads go on that wait for the mbarrier at the address.
+    fn wake_at(&self, address: usize) {
+        let mut state = self.state.borrow_mut();
+        for thread in 0..state.threads.len() {
+            if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
+                wake(&mut state, thread, 0);
+            }
+        }
+        // One that has caught its own unwinding goes on to where it is unwound again.
+        if self.scheduled && self.coroutines && !state.ready.is_empty() && !self.is_aborting() && !self.is_alone() {
+            let Some(thread) = host::try_current(|context| context.thread()) else { return };
+            state.ready.push_back(thread);
+            drop(state);
+            self.suspend(thread);
+        }
     }
 }
 
@@ -597,23 +675,34 @@ impl host::Block for Meeting {
             return false;
         }
         self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Address { place, address });
+        if let Some(clocks) = &self.clocks {
+            clocks.leave_address(thread, address);
+        }
         true
     }
 
-    fn wake_at(&self, address: usize) {
-        let mut state = self.state.borrow_mut();
-        for thread in 0..state.threads.len() {
-            if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
-                wake(&mut state, thread, 0);
-            }
+    fn test_at(&self, thread: u32, word: *const u64, is_over: &dyn Fn(u64) -> bool) -> bool {
+        // SAFETY: the word of an mbarrier, which the device crate keeps alive; one core runs all threads of the block.
+        let is_over = is_over(unsafe { word.read() });
+        if let Some(clocks) = self.clocks.as_ref().filter(|_| is_over) {
+            clocks.leave_address(thread, word.addr());
         }
-        // One that has caught its own unwinding goes on to where it is unwound again.
-        if self.scheduled && self.coroutines && !state.ready.is_empty() && !self.is_aborting() && !self.is_alone() {
-            let Some(thread) = host::try_current(|context| context.thread()) else { return };
-            state.ready.push_back(thread);
-            drop(state);
-            self.suspend(thread);
+        is_over
+    }
+
+    fn arrive_at(&self, word: *mut u64, arrive: fn(u64) -> Arrived) -> u64 {
+        // SAFETY: as in `test_at`.
+        let before = unsafe { word.read() };
+        let after = arrive(before);
+        // SAFETY: as in `test_at`.
+        unsafe { word.write(after.word) };
+        if let Some(clocks) = &self.clocks {
+            clocks.arrive_at_address(word.addr(), after.completes);
         }
+        if after.completes {
+            self.wake_at(word.addr());
+        }
+        before
     }
 
     fn can_sync_grid(&self) -> bool {

@@ -100,7 +100,7 @@ pub(super) fn run_block(
 ) -> Progress {
     loop {
         let mut coroutine = if let Some(thread) = meeting.take_ready() {
-            context.set_thread(thread);
+            meeting.turn_to(context, thread);
             parked.0[thread as usize].take().expect("a thread that was woken had been parked")
         } else if meeting.has_unstarted() {
             match stacks.take() {
@@ -163,7 +163,7 @@ pub(super) fn run_thread(
             new_coroutine(stack, grid, context, meeting, move || own.take())
         }
     };
-    context.set_thread(thread);
+    meeting.turn_to(context, thread);
     context.set_running(true);
     let result = coroutine.resume(());
     context.set_running(false);
@@ -188,16 +188,17 @@ fn new_coroutine(
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             meeting.set_yielder(yielder);
             while let Some(thread) = next() {
-                context.set_thread(thread);
+                meeting.turn_to(context, thread);
                 let result = catch_unwind(AssertUnwindSafe(|| grid.run_thread()));
                 if meeting.is_aborting() {
                     // What was caught is the coroutine's own unwinding, and its root is here.
                     return;
                 }
+                let panicked = result.is_err();
                 if let Err(payload) = result {
                     grid.report(panics::caught(context, &*payload));
                 }
-                meeting.finish(thread);
+                meeting.finish(thread, panicked);
             }
         })
     }
@@ -222,6 +223,10 @@ pub(super) fn give_up(
     failure: &Failure,
 ) -> Progress {
     context.set_thread(failure.thread);
+    if meeting.note_stuck(failure) {
+        grid.stop();
+        return end(context, meeting, stacks, parked);
+    }
     grid.report(CpuPanic {
         message: failure.message.clone(),
         file: failure.place.map(|place| place.file().to_owned()).unwrap_or_default(),
@@ -248,7 +253,7 @@ pub(super) fn end(
             std::mem::forget(coroutine);
             continue;
         }
-        context.set_thread(thread as u32);
+        meeting.turn_to(context, thread as u32);
         context.set_running(true);
         coroutine.force_unwind();
         context.set_running(false);

@@ -107,7 +107,7 @@ pub(super) fn meetings(grid: &Grid<'_>, clusters: usize) -> Vec<Rc<Meeting>> {
     let mut all = Vec::new();
     for _ in 0..clusters {
         let new = || {
-            let meeting = Meeting::new(request.block_dim, request.shared_bytes, true);
+            let meeting = Meeting::new(request.block_dim, request.shared_bytes, true).checked(request.checked);
             Rc::new(meeting.syncing_grid(request.cooperative).scheduled(request.schedule.is_some()))
         };
         let cluster: Vec<_> = (0..request.cluster_dim.count()).map(|_| new()).collect();
@@ -145,7 +145,7 @@ impl<'a> Gang<'a> {
         for (block, number) in self.blocks.iter_mut().zip(numbers) {
             block.number = number;
             block.context.set_block(number);
-            block.meeting.next_block();
+            block.meeting.next_block(number);
             block.seat = Seat::Runs;
         }
     }

@@ -34,7 +34,7 @@ pub(super) struct Grid<'a> {
 pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
     let blocks = request.grid_dim.count();
     let threads = u32::try_from(request.block_dim.count()).expect("a block's size was checked before the launch");
-    let most = rayon::current_num_threads() as u64;
+    let most = if request.checked { 1 } else { rayon::current_num_threads() as u64 };
     let most = if request.needs_coroutines { most.min(blocks_at_once(threads)) } else { most };
     let of_a_cluster = request.cluster_dim.count();
     let most = if of_a_cluster > 1 { (most.min(blocks_at_once(threads) / of_a_cluster)).max(1) } else { most };
@@ -70,7 +70,7 @@ impl Grid<'_> {
     fn work(&self) {
         let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
         let coroutines = needs_coroutines && self.threads > 1;
-        let meeting = Meeting::new(block_dim, shared_bytes, coroutines);
+        let meeting = Meeting::new(block_dim, shared_bytes, coroutines).checked(self.request.checked);
         let context = Context::new(&meeting, self.request.scope());
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
@@ -81,12 +81,12 @@ impl Grid<'_> {
                         return;
                     }
                     context.set_block(block);
-                    meeting.next_block();
+                    meeting.next_block(block);
                     if coroutines {
                         // Such a block waits for no other.
                         coroutine::run_block(self, &context, &meeting, &mut stacks, &mut parked);
                     } else {
-                        self.run_block(&context);
+                        self.run_block(&context, &meeting);
                     }
                 }
             }
@@ -104,13 +104,13 @@ impl Grid<'_> {
     }
 
     /// Runs a block's threads one after another, to the end of each.
-    fn run_block(&self, context: &Context<'_>) {
+    fn run_block(&self, context: &Context<'_>, meeting: &Meeting) {
         let mut from = 0;
         while from < self.threads {
             context.set_running(true);
             let result = catch_unwind(AssertUnwindSafe(|| {
                 for thread in from..self.threads {
-                    context.set_thread(thread);
+                    meeting.turn_to(context, thread);
                     self.run_thread();
                 }
             }));
@@ -163,9 +163,14 @@ impl Grid<'_> {
         Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
     }
 
+    /// Starts no more blocks.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Keeps a panic if it is the launch's first, and starts no more blocks.
     pub(super) fn report(&self, panic: CpuPanic) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         self.first_panic.lock().expect("no code panics while it holds this lock").get_or_insert(panic);
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn run(grid: &Grid<'_>, schedule: Schedule) {
 
 /// Runs a grid whose threads never wait, as plain calls.
 fn run_calls(grid: &Grid<'_>, schedule: Schedule) {
-    let meeting = Meeting::new(grid.request.block_dim, grid.request.shared_bytes, false);
+    let meeting = Meeting::new(grid.request.block_dim, grid.request.shared_bytes, false).checked(grid.request.checked);
     let context = Context::new(&meeting, grid.request.scope());
     let blocks = Sequence::new(schedule, grid.blocks, ORDER_OF_BLOCKS);
     context.enter(|| {
@@ -52,10 +52,10 @@ fn run_calls(grid: &Grid<'_>, schedule: Schedule) {
             }
             let block = blocks.at(index);
             context.set_block(block);
-            meeting.next_block();
+            meeting.next_block(block);
             let threads = Sequence::new(schedule, u64::from(grid.threads), block + 1);
             for index in 0..grid.threads {
-                context.set_thread(threads.at(u64::from(index)) as u32);
+                meeting.turn_to(&context, threads.at(u64::from(index)) as u32);
                 context.set_running(true);
                 let result = catch_unwind(AssertUnwindSafe(|| grid.run_thread()));
                 context.set_running(false);

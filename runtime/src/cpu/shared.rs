@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 
 use warpsmith_device::host::SharedKey;
 
+use crate::check::{Mark, Piece, Purpose};
+
 /// What unwritten shared memory holds: as a float a huge negative number, as an index far outside.
 pub(super) const POISON: u8 = 0xD3;
 
@@ -17,6 +19,7 @@ const DYNAMIC_ALIGN: usize = 128;
 /// All shared memory of a block.
 #[derive(Default)]
 pub(super) struct SharedMemory {
+    checked: bool,
     block: u64,
     statics: Vec<(SharedKey, Region)>,
     dynamic: Option<Region>,
@@ -33,12 +36,22 @@ struct Region {
     ptr: NonNull<u8>,
     layout: Layout,
     block: u64, // The block that the contents belong to.
+    /// The same memory, where the checker watches it.
+    watched: Option<Piece>,
 }
 
 impl SharedMemory {
+    /// For blocks of a checked launch.
+    pub(super) fn checked() -> Self {
+        Self { checked: true, ..Self::default() }
+    }
+
     /// Turns to a new block: all contents are void.
     pub(super) fn next_block(&mut self) {
         self.block += 1;
+        if self.checked {
+            self.statics.iter().map(|(_, region)| region).chain(&self.dynamic).for_each(Region::close);
+        }
     }
 
     /// The allocation of `key`.
@@ -49,7 +62,7 @@ impl SharedMemory {
             *k == key && region.layout.size() == size.max(1) && region.layout.align() == align
         });
         let at = found.unwrap_or_else(|| {
-            self.statics.push((key, Region::new(size, align)));
+            self.statics.push((key, Region::new(size, align, self.checked)));
             self.statics.len() - 1
         });
         self.statics[at].1.for_block(block)
@@ -80,20 +93,34 @@ impl SharedMemory {
 
     /// The dynamic allocation of `size` bytes, which is the same in every call.
     pub(super) fn dynamic(&mut self, size: usize) -> *mut u8 {
-        let block = self.block;
-        self.dynamic.get_or_insert_with(|| Region::new(size, DYNAMIC_ALIGN)).for_block(block)
+        let (block, checked) = (self.block, self.checked);
+        self.dynamic.get_or_insert_with(|| Region::new(size, DYNAMIC_ALIGN, checked)).for_block(block)
     }
 }
 
 impl Region {
-    fn new(size: usize, align: usize) -> Self {
+    fn new(size: usize, align: usize, checked: bool) -> Self {
         // A type without size still gets an address of its own.
         let layout = Layout::from_size_align(size.max(1), align)
             .expect("size and alignment of a Rust type or of a checked launch");
+        if checked {
+            let piece = Piece::new(layout.size(), align, Purpose::Shared);
+            let (piece, _) =
+                piece.unwrap_or_else(|error| panic!("the checker has no {size} bytes of shared memory: {error}"));
+            let ptr = NonNull::new(piece.address()).expect("a piece has an address");
+            return Self { ptr, layout, block: 0, watched: Some(piece) };
+        }
         // SAFETY: the size is not 0.
         let ptr = unsafe { alloc(layout) };
         let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
-        Self { ptr, layout, block: 0 }
+        Self { ptr, layout, block: 0, watched: None }
+    }
+
+    /// Has the checker report whoever touches it.
+    fn close(&self) {
+        if let Some(piece) = &self.watched {
+            piece.mark(0, self.layout.size(), Mark::Closed);
+        }
     }
 
     fn for_block(&mut self, block: u64) -> *mut u8 {
@@ -101,6 +128,9 @@ impl Region {
             self.block = block;
             // SAFETY: the region has this size, and no thread of the new block has its address yet.
             unsafe { self.ptr.as_ptr().write_bytes(POISON, self.layout.size()) };
+            if let Some(piece) = &self.watched {
+                piece.mark(0, self.layout.size(), Mark::Uninit);
+            }
         }
         self.ptr.as_ptr()
     }
@@ -108,6 +138,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.watched.is_some() {
+            return;
+        }
         // SAFETY: allocated in `new` with this layout; the block's threads are gone.
         unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
     }

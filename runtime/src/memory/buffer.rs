@@ -10,7 +10,7 @@ use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
 use warpsmith_device::{Plane, Vector, Volume};
 
 use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::storage::{ALIGN, Fresh, Storage};
+use super::storage::{ALIGN, Elements, Fresh, Storage};
 use super::uses::Access;
 use super::view::DeviceViewMut;
 use crate::device::Device;
@@ -46,7 +46,8 @@ impl<T: DeviceElement> DeviceBuffer<T> {
             .checked_mul(size_of::<T>())
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or(MemoryError::SizeOverflow { len, element_bytes: size_of::<T>() })?;
-        Ok(Self { storage: Storage::new(stream, bytes, fresh)?, len, _elements: PhantomData })
+        let elements = Elements { type_name: std::any::type_name::<T>(), bytes: size_of::<T>() };
+        Ok(Self { storage: Storage::new(stream, bytes, fresh, elements)?, len, _elements: PhantomData })
     }
 
     /// A buffer with these elements; [`Stream::to_device`].

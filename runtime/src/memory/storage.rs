@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::uses::{Access, Uses};
+use crate::check::{Mark, Piece, Purpose};
 use crate::device::Device;
 use crate::driver::{GpuMemory, code};
 use crate::error::{DriverError, Error, MemoryError, Result};
@@ -38,11 +39,22 @@ pub(crate) enum Fresh {
     Zeroed,
 }
 
+/// What memory is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    /// The elements' type.
+    pub(crate) type_name: &'static str,
+    /// Size of one in bytes.
+    pub(crate) bytes: usize,
+}
+
 /// Memory of the host, for the CPU executor.
 #[derive(Debug)]
 struct HostMemory {
-    ptr: NonNull<u8>, // Invariant: allocated with `layout`, freed only by drop.
+    ptr: NonNull<u8>, // Invariant: allocated with `layout`, freed only by drop; or the start of `watched`.
     layout: Layout,
+    /// The same memory, where the checker watches it.
+    watched: Option<Piece>,
     /// Held by a launch that writes through shared borrows (atomics), and by every copy.
     access: Arc<Mutex<()>>,
 }
@@ -54,14 +66,17 @@ unsafe impl Sync for HostMemory {}
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
+        if self.watched.is_some() {
+            return;
+        }
         // SAFETY: allocated with this layout, and freed nowhere else. Launches on the executor are over when they return.
         unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
     }
 }
 
 impl Storage {
-    /// Memory on the stream's device, there in stream order.
-    pub(crate) fn new(stream: &Stream, bytes: usize, fresh: Fresh) -> Result<Self> {
+    /// Memory on the stream's device for elements of a type, there in stream order.
+    pub(crate) fn new(stream: &Stream, bytes: usize, fresh: Fresh, elements: Elements) -> Result<Self> {
         let device = stream.device().clone();
         let place = if bytes == 0 {
             Place::Empty
@@ -85,7 +100,7 @@ impl Storage {
             }
             Place::Gpu(Some(memory))
         } else {
-            Place::Host(HostMemory::new(&device, bytes, fresh)?)
+            Place::Host(HostMemory::new(&device, bytes, fresh, elements)?)
         };
         Ok(Self { device, bytes, place, uses: Mutex::new(Uses::new(stream.inner())) })
     }
@@ -150,6 +165,9 @@ impl Storage {
                 let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
                 // SAFETY: the caller answers for both sides.
                 unsafe { memory.ptr.as_ptr().add(offset).copy_from_nonoverlapping(from, bytes) };
+                if let Some(watched) = &memory.watched {
+                    watched.mark(offset, bytes, Mark::Init);
+                }
             }
             (Place::Gpu(Some(memory)), Some(queue)) => {
                 // SAFETY: the caller answers for both sides; `copy_from_host` or the wait has read the source.
@@ -190,10 +208,7 @@ impl Storage {
         stream.synchronize()?;
         // What another stream's kernel left unfinished must not pass as its result.
         let writers = self.uses.lock().unwrap_or_else(PoisonError::into_inner).other_writers(stream.inner());
-        match writers.iter().find_map(|writer| writer.take_panic()) {
-            Some(panic) => Err(Error::KernelPanic(panic)),
-            None => Ok(()),
-        }
+        writers.iter().find_map(|writer| writer.take_fault()).map_or(Ok(()), Err)
     }
 
     /// Copies within a device.
@@ -229,6 +244,9 @@ impl Storage {
                 unsafe {
                     to.ptr.as_ptr().add(offset).copy_from_nonoverlapping(from.ptr.as_ptr().add(source_offset), bytes)
                 };
+                if let (Some(to), Some(from)) = (&to.watched, &from.watched) {
+                    to.mark_copied(offset, (from, source_offset), bytes);
+                }
             }
             (Place::Gpu(Some(to)), Place::Gpu(Some(from)), Some(queue)) => {
                 let (to, from) = (to.address() + offset as u64, from.address() + source_offset as u64);
@@ -243,9 +261,21 @@ impl Storage {
 }
 
 impl HostMemory {
-    fn new(device: &Device, bytes: usize, fresh: Fresh) -> Result<Self> {
+    fn new(device: &Device, bytes: usize, fresh: Fresh, elements: Elements) -> Result<Self> {
         let too_large = || MemoryError::SizeOverflow { len: bytes, element_bytes: 1 };
         let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| too_large())?;
+        if device.check_options().is_some() {
+            let Elements { type_name: element, bytes: element_bytes } = elements;
+            let piece = Piece::new(bytes, ALIGN, Purpose::Buffer { element, element_bytes });
+            let (piece, is_zero) = piece.map_err(|_| out_of_memory(device, bytes))?;
+            let ptr = NonNull::new(piece.address()).expect("a piece has an address");
+            if fresh == Fresh::Zeroed && !is_zero {
+                // SAFETY: the piece has these bytes, and nobody else knows it yet.
+                unsafe { ptr.as_ptr().write_bytes(0, bytes) };
+            }
+            piece.mark(0, bytes, if fresh == Fresh::Zeroed { Mark::Init } else { Mark::Uninit });
+            return Ok(Self { ptr, layout, watched: Some(piece), access: Arc::default() });
+        }
         let ptr = match fresh {
             // SAFETY: `bytes` is not 0: such storage has no memory.
             Fresh::Zeroed => unsafe { alloc_zeroed(layout) },
@@ -253,7 +283,7 @@ impl HostMemory {
             Fresh::Uninit => unsafe { alloc(layout) },
         };
         let ptr = NonNull::new(ptr).ok_or_else(|| out_of_memory(device, bytes))?;
-        Ok(Self { ptr, layout, access: Arc::default() })
+        Ok(Self { ptr, layout, watched: None, access: Arc::default() })
     }
 }
 

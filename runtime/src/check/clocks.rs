@@ -1,0 +1,461 @@
+//! What the threads of a block know of earlier accesses: by barriers, which are cheap to ask, and by atomics, named barriers and
+//! barriers of some lanes, which are looked up.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use warpsmith_device::host::{Place, WARP_SIZE, lanes};
+
+use super::launch;
+use super::turns::{self, NOW, Who, owner};
+
+/// Warps of the largest block.
+const WARPS: usize = 32;
+
+/// A block's part of what orders accesses. It belongs to whoever runs the block.
+#[derive(Debug)]
+pub(crate) struct BlockClocks {
+    number: Cell<u64>,
+    /// The thread that runs, or ran last.
+    thread: Cell<u32>,
+    /// Turns of the block below it are before its last barrier.
+    floor: Cell<u32>,
+    /// Turns of the cluster below it are before its last barrier.
+    cluster: Cell<u32>,
+    warps: [Cell<u32>; WARPS],
+    /// What threads know of single lanes of their warps, by barriers of some lanes.
+    lanes: RefCell<HashMap<u32, [u32; WARP_SIZE as usize]>>,
+    /// What all threads of the block know of others by releases.
+    known: RefCell<Vec<Seen>>,
+    /// What single threads know beyond it.
+    threads: RefCell<HashMap<u32, Known>>,
+    /// The logs of its named barriers.
+    named: RefCell<HashMap<u32, u32>>,
+    /// The first thread that ended without a panic.
+    ended: Cell<Option<u32>>,
+}
+
+/// What a thread knows by atomics.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    seen: Vec<Seen>,
+    /// What it has read without acquiring it; its next acquiring fence does.
+    pending: Vec<Seen>,
+    /// What it knew at its last releasing fence, and when that was: what it writes without releasing releases that.
+    fence: Option<(u32, Vec<Seen>)>,
+}
+
+/// The first so many entries of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    log: u32,
+    len: u32,
+}
+
+fn add(list: &mut Vec<Seen>, seen: Seen) {
+    match list.iter_mut().find(|own| own.log == seen.log) {
+        Some(own) => own.len = own.len.max(seen.len),
+        None => list.push(seen),
+    }
+}
+
+/// Everything that was released in a launch.
+#[derive(Debug, Default)]
+pub(super) struct Logs {
+    logs: Vec<Log>,
+    /// The log of an atomic, by its address, and how much of it a wait at a barrier there gives.
+    by_address: HashMap<usize, (u32, u32)>,
+}
+
+/// What was released at one place, in order.
+#[derive(Debug, Default)]
+struct Log {
+    len: u32,
+    /// Up to which turns a group's accesses are known, each from an entry on.
+    groups: HashMap<Group, Vec<(u32, u32)>>,
+    /// What else is known, each from an entry on.
+    seen: Vec<(u32, Seen)>,
+}
+
+/// Threads whose accesses are known together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Group {
+    Thread(u64),
+    Warp(u64),
+    Block(u64),
+    Cluster(u64),
+}
+
+impl Logs {
+    fn new_log(&mut self) -> u32 {
+        self.logs.push(Log::default());
+        u32::try_from(self.logs.len() - 1).expect("a launch has fewer atomics than four billion")
+    }
+
+    fn append(&mut self, log: u32, groups: &[(Group, u32)], seen: &[Seen]) {
+        let own = &mut self.logs[log as usize];
+        let at = own.len;
+        own.len += 1;
+        for &(group, turn) in groups {
+            let entries = own.groups.entry(group).or_default();
+            let known = entries.last().map_or(0, |&(_, turn)| turn);
+            entries.push((at, turn.max(known)));
+        }
+        // A log that knows itself says nothing new.
+        own.seen.extend(seen.iter().filter(|seen| seen.log != log).map(|&seen| (at, seen)));
+    }
+
+    /// Whether what was seen says that a turn of a thread is past.
+    fn say(&self, seen: impl IntoIterator<Item = Seen>, turn: u32, who: Who) -> bool {
+        let block = who.block();
+        let groups = [
+            Group::Thread(who.0),
+            Group::Warp(who.0 / u64::from(WARP_SIZE)),
+            Group::Block(block),
+            Group::Cluster(launch::with(|launch| launch.cluster_of(block)).flatten().unwrap_or(block)),
+        ];
+        let mut open: Vec<Seen> = seen.into_iter().collect();
+        let mut looked_at: HashMap<u32, u32> = HashMap::new();
+        while let Some(Seen { log, len }) = open.pop() {
+            let before = looked_at.entry(log).or_default();
+            if *before >= len {
+                continue;
+            }
+            *before = len;
+            let log = &self.logs[log as usize];
+            for group in &groups {
+                let Some(entries) = log.groups.get(group) else { continue };
+                let count = entries.partition_point(|&(at, _)| at < len);
+                if entries[..count].last().is_some_and(|&(_, until)| turn < until) {
+                    return true;
+                }
+            }
+            let count = log.seen.partition_point(|&(at, _)| at < len);
+            open.extend(log.seen[..count].iter().map(|&(_, seen)| seen));
+        }
+        false
+    }
+}
+
+/// The next turn: everything that was done has one below it.
+fn now() -> u32 {
+    NOW.next.load(Ordering::Relaxed)
+}
+
+impl BlockClocks {
+    /// For the blocks that one place of the executor runs, one after another.
+    pub(crate) fn new() -> Self {
+        Self {
+            number: Cell::new(0),
+            thread: Cell::new(0),
+            floor: Cell::new(0),
+            cluster: Cell::new(0),
+            warps: Default::default(),
+            lanes: RefCell::default(),
+            known: RefCell::default(),
+            threads: RefCell::default(),
+            named: RefCell::default(),
+            ended: Cell::new(None),
+        }
+    }
+
+    /// Turns to the block with this linear number, no thread of which has run.
+    pub(crate) fn next_block(&self, number: u64) {
+        self.number.set(number);
+        self.thread.set(0);
+        self.floor.set(0);
+        self.cluster.set(0);
+        self.warps.iter().for_each(|warp| warp.set(0));
+        self.lanes.borrow_mut().clear();
+        self.known.borrow_mut().clear();
+        self.threads.borrow_mut().clear();
+        self.named.borrow_mut().clear();
+        self.ended.set(None);
+    }
+
+    /// A thread starts or goes on.
+    #[inline]
+    pub(crate) fn turn_to(&self, thread: u32) {
+        self.thread.set(thread);
+        turns::give(Who::new(self.number.get(), thread));
+        let block = self.floor.get().max(NOW.grid.load(Ordering::Relaxed));
+        NOW.block.store(block, Ordering::Relaxed);
+        NOW.warp.store(self.warps[(thread / WARP_SIZE) as usize].get().max(block), Ordering::Relaxed);
+        NOW.clocks.store(std::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// The thread that runs goes on after something from which on others know what it did.
+    fn go_on(&self) {
+        self.turn_to(self.thread.get());
+    }
+
+    /// A thread has ended, by a panic or not.
+    pub(crate) fn end(&self, thread: u32, panicked: bool) {
+        if !panicked && self.ended.get().is_none() {
+            self.ended.set(Some(thread));
+        }
+    }
+
+    /// All threads that are left have met at the block's barrier.
+    pub(crate) fn sync_threads(&self, place: Place, waiting: u32) {
+        if let Some(ended) = self.ended.get() {
+            super::report::left_out(self.who(waiting), place, self.who(ended));
+        }
+        self.meet_as_block(now());
+    }
+
+    fn meet_as_block(&self, now: u32) {
+        self.floor.set(now);
+        self.lanes.borrow_mut().clear();
+        let mut known = self.known.borrow_mut();
+        for thread in self.threads.borrow_mut().values_mut() {
+            thread.seen.drain(..).for_each(|seen| add(&mut known, seen));
+        }
+        drop(known);
+        self.go_on();
+    }
+
+    /// All blocks of the cluster, or of the grid, have met.
+    pub(crate) fn sync_blocks(&self, grid: bool) {
+        if grid {
+            NOW.grid.store(now(), Ordering::Relaxed);
+        } else {
+            self.cluster.set(now());
+        }
+        self.meet_as_block(now());
+    }
+
+    /// Lanes of a warp have met in `sync_warp`; all that are left of it if `all`.
+    pub(crate) fn sync_lanes(&self, warp: u32, members: u32, all: bool) {
+        let first = warp * WARP_SIZE;
+        if all {
+            self.warps[warp as usize].set(now());
+        } else {
+            let mut known = self.lanes.borrow_mut();
+            let mut joined = [0; WARP_SIZE as usize];
+            for lane in lanes(members) {
+                if let Some(own) = known.get(&(first + lane)) {
+                    joined.iter_mut().zip(own).for_each(|(joined, &own)| *joined = own.max(*joined));
+                }
+            }
+            for lane in lanes(members) {
+                joined[lane as usize] = now();
+            }
+            for lane in lanes(members) {
+                known.insert(first + lane, joined);
+            }
+        }
+        let mut threads = self.threads.borrow_mut();
+        if !threads.is_empty() {
+            let mut joined = Vec::new();
+            for lane in lanes(members) {
+                let seen = threads.get(&(first + lane)).map_or(&[][..], |known| &known.seen);
+                seen.iter().for_each(|&seen| add(&mut joined, seen));
+            }
+            if !joined.is_empty() {
+                for lane in lanes(members) {
+                    threads.entry(first + lane).or_default().seen.clone_from(&joined);
+                }
+            }
+        }
+        drop(threads);
+        self.go_on();
+    }
+
+    /// A thread comes to a named barrier.
+    pub(crate) fn arrive_at_named(&self, thread: u32, id: u32) {
+        launch::with(|launch| {
+            let mut logs = launch.logs.borrow_mut();
+            let log = *self.named.borrow_mut().entry(id).or_insert_with(|| logs.new_log());
+            let (groups, seen) = self.knowledge(thread, now());
+            logs.append(log, &groups, &seen);
+        });
+        self.go_on();
+    }
+
+    /// A thread that waits at a named barrier goes on: all have come.
+    pub(crate) fn leave_named(&self, thread: u32, id: u32) {
+        let Some(&log) = self.named.borrow().get(&id) else { return };
+        launch::with(|launch| {
+            let len = launch.logs.borrow().logs[log as usize].len;
+            add(&mut self.threads.borrow_mut().entry(thread).or_default().seen, Seen { log, len });
+        });
+    }
+
+    /// The running thread arrives at an mbarrier; a phase of it is over with that if `completes`.
+    pub(crate) fn arrive_at_address(&self, address: usize, completes: bool) {
+        launch::with(|launch| {
+            let mut logs = launch.logs.borrow_mut();
+            let (groups, seen) = self.knowledge(self.thread.get(), now());
+            let known = logs.by_address.get(&address).copied();
+            let (log, whole) = known.unwrap_or_else(|| (logs.new_log(), 0));
+            logs.append(log, &groups, &seen);
+            let len = logs.logs[log as usize].len;
+            logs.by_address.insert(address, (log, if completes { len } else { whole }));
+        });
+        self.go_on();
+    }
+
+    /// A thread finds that a phase of an mbarrier is over.
+    pub(crate) fn leave_address(&self, thread: u32, address: usize) {
+        launch::with(|launch| {
+            if let Some(&(log, len)) = launch.logs.borrow().by_address.get(&address) {
+                add(&mut self.threads.borrow_mut().entry(thread).or_default().seen, Seen { log, len });
+            }
+        });
+    }
+
+    /// What a thread lets others know: turns of its groups up to now, and what it knows of others.
+    fn knowledge(&self, thread: u32, now: u32) -> (Vec<(Group, u32)>, Vec<Seen>) {
+        let who = self.who(thread);
+        let mut groups = vec![(Group::Thread(who.0), now)];
+        let floor = self.floor.get();
+        let warp = self.warps[(thread / WARP_SIZE) as usize].get();
+        if warp > floor {
+            groups.push((Group::Warp(who.0 / u64::from(WARP_SIZE)), warp));
+        }
+        if floor > 0 {
+            groups.push((Group::Block(who.block()), floor));
+        }
+        if self.cluster.get() > 0
+            && let Some(cluster) = launch::with(|launch| launch.cluster_of(who.block())).flatten()
+        {
+            groups.push((Group::Cluster(cluster), self.cluster.get()));
+        }
+        if let Some(own) = self.lanes.borrow().get(&thread) {
+            let first = who.0 / u64::from(WARP_SIZE) * u64::from(WARP_SIZE);
+            let others = (first..).zip(own).filter(|&(lane, &turn)| turn > 0 && lane != who.0);
+            groups.extend(others.map(|(lane, &turn)| (Group::Thread(lane), turn)));
+        }
+        let mut seen = self.known.borrow().clone();
+        if let Some(own) = self.threads.borrow().get(&thread) {
+            own.seen.iter().for_each(|&own| add(&mut seen, own));
+        }
+        (groups, seen)
+    }
+
+    /// The running thread makes an atomic access.
+    fn atomic(&self, address: usize, reads: bool, writes: bool, acquires: bool, releases: bool) {
+        let thread = self.thread.get();
+        launch::with(|launch| {
+            let mut logs = launch.logs.borrow_mut();
+            if reads && let Some(&(log, _)) = logs.by_address.get(&address) {
+                let len = logs.logs[log as usize].len;
+                let mut threads = self.threads.borrow_mut();
+                let known = threads.entry(thread).or_default();
+                add(if acquires { &mut known.seen } else { &mut known.pending }, Seen { log, len });
+            }
+            if !writes {
+                return;
+            }
+            // A store ends what was released there before; what reads and writes carries it on.
+            if !reads {
+                logs.by_address.remove(&address);
+            }
+            let released = if releases {
+                Some(self.knowledge(thread, now()))
+            } else {
+                let fence = self.threads.borrow().get(&thread).and_then(|known| known.fence.clone());
+                fence.map(|(turn, seen)| (self.knowledge(thread, turn).0, seen))
+            };
+            if let Some((groups, seen)) = released {
+                let known = logs.by_address.get(&address).copied();
+                let (log, whole) = known.unwrap_or_else(|| (logs.new_log(), 0));
+                logs.by_address.insert(address, (log, whole));
+                logs.append(log, &groups, &seen);
+            }
+        });
+        if writes && releases {
+            self.go_on();
+        }
+    }
+
+    /// The running thread makes a fence.
+    fn fence(&self, acquires: bool, releases: bool) {
+        let thread = self.thread.get();
+        if acquires && let Some(known) = self.threads.borrow_mut().get_mut(&thread) {
+            for seen in std::mem::take(&mut known.pending) {
+                add(&mut known.seen, seen);
+            }
+        }
+        if releases {
+            let (_, seen) = self.knowledge(thread, now());
+            self.threads.borrow_mut().entry(thread).or_default().fence = Some((now(), seen));
+            self.go_on();
+        }
+    }
+
+    /// A thread comes to a warp operation: reports a mask that names lanes which have ended, or which the warp does not have. The
+    /// full mask is all that there are.
+    pub(crate) fn look_at_mask(&self, thread: u32, place: Place, name: &str, mask: u32, existing: u32, exited: u32) {
+        let missing = if mask == u32::MAX { 0 } else { mask & !existing };
+        if mask & exited != 0 || missing != 0 {
+            super::report::mask(self.who(thread), place, name, mask, mask & exited, missing);
+        }
+    }
+
+    /// The linear number of the block.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
+    fn who(&self, thread: u32) -> Who {
+        Who::new(self.number.get(), thread)
+    }
+
+    /// Whether the running thread knows that a turn of a thread is past, other than by its block's and warp's last meetings.
+    fn knows(&self, turn: u32, who: Who, granule: usize) -> bool {
+        let own = self.who(self.thread.get());
+        if who.block() == own.block() {
+            if who.0 / u64::from(WARP_SIZE) == own.0 / u64::from(WARP_SIZE)
+                && let Some(lanes) = self.lanes.borrow().get(&own.thread())
+                && turn < lanes[(who.thread() % WARP_SIZE) as usize]
+            {
+                return true;
+            }
+        } else {
+            let of_cluster = launch::with(|launch| launch.cluster_of(who.block()) == launch.cluster_of(own.block()));
+            if of_cluster == Some(true) {
+                if turn < self.cluster.get() {
+                    return true;
+                }
+            } else if super::shadow::is_shared(granule) {
+                // Of a cluster whose shared memory had been there before.
+                return true;
+            }
+        }
+        let known = self.known.borrow();
+        let threads = self.threads.borrow();
+        let seen = threads.get(&own.thread()).map_or(&[][..], |known| &known.seen);
+        if known.is_empty() && seen.is_empty() {
+            return false;
+        }
+        let all = known.iter().chain(seen).copied();
+        launch::with(|launch| launch.logs.borrow().say(all, turn, who)).unwrap_or(false)
+    }
+}
+
+/// The block whose thread runs.
+fn running<R>(f: impl FnOnce(&BlockClocks) -> R) -> Option<R> {
+    let clocks = NOW.clocks.load(Ordering::Relaxed);
+    // SAFETY: a block that runs is kept by whoever runs it, and when the launch ends there is none.
+    (!clocks.is_null()).then(|| f(unsafe { &*clocks }))
+}
+
+/// Whether the running thread knows that a turn is past, other than by its block's and warp's last meetings.
+#[inline(never)]
+pub(super) fn is_known(turn: u32, granule: usize) -> bool {
+    let who = Who(owner(turn));
+    running(|clocks| clocks.knows(turn, who, granule)).unwrap_or(false)
+}
+
+/// The running thread makes an atomic access.
+pub(super) fn atomic(address: usize, reads: bool, writes: bool, acquires: bool, releases: bool) {
+    running(|clocks| clocks.atomic(address, reads, writes, acquires, releases));
+}
+
+/// The running thread makes a fence.
+pub(super) fn fence(acquires: bool, releases: bool) {
+    running(|clocks| clocks.fence(acquires, releases));
+}

@@ -1,0 +1,396 @@
+//! Makes findings out of what the hooks and the executor see: names, places, values.
+
+use std::sync::atomic::Ordering;
+
+use warpsmith_device::host::{Place, WARP_SIZE};
+
+use super::arena::{self, ADDRESSABLE, Purpose, Region, WATCHED};
+use super::finding::{CheckRule, Finding, FindingMemory, FindingSide};
+use super::launch::{self, State};
+use super::shadow::{self, Access, GRANULE};
+use super::site::{Site, SiteKind, ValueKind};
+use super::split::Kind;
+use super::turns::{NOW, Who, owner};
+
+/// A place that no number of the module names.
+const NO_PLACE: u64 = u64::MAX;
+
+fn own() -> Who {
+    Who(NOW.who.load(Ordering::Relaxed))
+}
+
+fn side(state: &State<'_>, who: Who, place: u32, action: String) -> FindingSide {
+    let site = launch::site(place);
+    FindingSide {
+        block: state.block_idx(who.block()),
+        thread: state.thread_idx(who.thread()),
+        action,
+        file: site.map(|site| site.file.clone()).unwrap_or_default(),
+        line: site.map_or(0, |site| site.line),
+        column: site.map_or(0, |site| site.column),
+        function: site.map(|site| site.function.clone()).unwrap_or_default(),
+    }
+}
+
+fn side_at(state: &State<'_>, who: Who, place: Option<Place>, action: &str) -> FindingSide {
+    FindingSide {
+        block: state.block_idx(who.block()),
+        thread: state.thread_idx(who.thread()),
+        action: action.to_owned(),
+        file: place.map(|place| place.file().to_owned()).unwrap_or_default(),
+        line: place.map_or(0, |place| place.line()),
+        column: place.map_or(0, |place| place.column()),
+        function: String::new(),
+    }
+}
+
+fn finding(state: &State<'_>, rule: CheckRule, side: FindingSide, message: impl Into<String>) -> Finding {
+    Finding {
+        rule,
+        kernel: state.request.kernel.to_owned(),
+        side,
+        other: None,
+        memory: None,
+        message: message.into(),
+        count: 0,
+    }
+}
+
+/// An access beyond everything that was ever made: opens what lies there, so that the process goes on.
+#[cold]
+#[inline(never)]
+pub(super) fn far_out(offset: usize) -> Option<usize> {
+    arena::open_up_to(offset + 4096);
+    (offset < WATCHED.open.load(Ordering::Relaxed)).then_some(offset)
+}
+
+/// A read of bytes of which some may not be touched or hold nothing.
+#[cold]
+#[inline(never)]
+pub(super) fn unreadable(offset: usize, bytes: usize, place: u32) {
+    if !closed(offset, bytes) {
+        launch::with(|state| {
+            state.found.borrow_mut().count(CheckRule::Uninitialised, (place.into(), 0), || {
+                let first = first_without(offset, bytes, 0x10);
+                let whose = if shadow::is_shared(offset / GRANULE) {
+                    "no thread of the block has written it"
+                } else {
+                    "nothing has been written there since the buffer was made"
+                };
+                let memory = memory(state, first, place);
+                let side = side(state, own(), place, "reads".to_owned());
+                Finding { memory, ..finding(state, CheckRule::Uninitialised, side, whose) }
+            });
+        });
+        return;
+    }
+    outside(offset, bytes, place, "reads");
+}
+
+/// A write of bytes of which some may not be touched.
+#[cold]
+#[inline(never)]
+pub(super) fn unwritable(offset: usize, bytes: usize, place: u32) {
+    outside(offset, bytes, place, "writes");
+}
+
+/// Whether some of these bytes may not be touched.
+fn closed(offset: usize, bytes: usize) -> bool {
+    let open = WATCHED.open.load(Ordering::Relaxed);
+    offset + bytes > open || !shadow::has_states(offset, bytes, false)
+}
+
+/// The first byte whose granule's state lacks the bit that `first` is for the first byte.
+fn first_without(offset: usize, bytes: usize, first: u8) -> usize {
+    let open = WATCHED.open.load(Ordering::Relaxed);
+    let lacks = |&at: &usize| at >= open || shadow::state(at / GRANULE) & (first << (at % GRANULE)) == 0;
+    (offset..offset + bytes).find(lacks).unwrap_or(offset)
+}
+
+fn outside(offset: usize, bytes: usize, place: u32, does: &str) {
+    launch::with(|state| {
+        let first = first_without(offset, bytes, ADDRESSABLE & 1);
+        let region = arena::nearest(first);
+        let inside = region.as_ref().filter(|region| (region.start..region.start + region.bytes).contains(&first));
+        let rule = if inside.is_some() { CheckRule::UseAfterFree } else { CheckRule::OutOfBounds };
+        state.found.borrow_mut().count(rule, (place.into(), 0), || {
+            let memory = memory(state, first, place);
+            let name = memory.as_ref().map_or_else(|| "any buffer".to_owned(), |memory| memory.name.clone());
+            let message = match (&region, inside) {
+                (_, Some(region)) if region.is_freed() => format!("{name} had been freed before the launch"),
+                (_, Some(_)) => "that shared memory is of a block which has ended, or which has not asked for it".to_owned(),
+                (Some(region), None) if first >= region.start + region.bytes => {
+                    let (end, past) = (region.start + region.bytes, offset + bytes - (region.start + region.bytes));
+                    let freed = if region.is_freed() { ", which had been freed" } else { "" };
+                    format!(
+                        "the {bytes} bytes from {} bytes after the end of {name} on{freed}, which has {} bytes: they reach \
+                         {past} bytes beyond it",
+                        first - end,
+                        region.bytes
+                    )
+                }
+                (Some(region), None) => {
+                    let freed = if region.is_freed() { ", which had been freed" } else { "" };
+                    format!("the {bytes} bytes from {} bytes before the start of {name}{freed}", region.start - first)
+                }
+                (None, None) => "there is no buffer at all".to_owned(),
+            };
+            let side = side(state, own(), place, format!("{does} {bytes} bytes"));
+            Finding { memory, ..finding(state, rule, side, message) }
+        });
+    });
+}
+
+/// An address that may be no multiple of what its place asks for.
+#[cold]
+#[inline(never)]
+pub(super) fn misaligned(offset: usize, place: u32) {
+    let Some(site) = launch::site(place) else { return };
+    let address = WATCHED.start.load(Ordering::Relaxed) + offset;
+    if site.align <= 1 || address.is_multiple_of(site.align as usize) {
+        return;
+    }
+    launch::with(|state| {
+        state.found.borrow_mut().count(CheckRule::Misaligned, (place.into(), 0), || {
+            let does = if matches!(site.kind, SiteKind::Load) { "reads" } else { "writes" };
+            let message = format!(
+                "its address is {} bytes past a multiple of {}, and must be such a multiple; `read_unaligned` and \
+                 `write_unaligned` take any address",
+                address % site.align as usize,
+                site.align
+            );
+            let memory = memory(state, offset, place);
+            let side = side(state, own(), place, does.to_owned());
+            Finding { memory, ..finding(state, CheckRule::Misaligned, side, message) }
+        });
+    });
+}
+
+/// Two accesses that nothing orders.
+#[cold]
+#[inline(never)]
+pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, value: Option<u64>) {
+    launch::with(|state| {
+        let rule = if kind == Kind::WriteAfterWrite { CheckRule::ConflictingWrites } else { CheckRule::DataRace };
+        // One fault, whichever side comes first.
+        let (a, b) = (u64::from(earlier.place()), u64::from(access.place()));
+        state.found.borrow_mut().count(rule, (a.min(b), a.max(b)), || {
+            let (who, other) = (own(), Who(owner(earlier.turn)));
+            let there =
+                value_at(offset, launch::site(if kind == Kind::WriteAfterRead { access } else { earlier }.place()));
+            let atomically = |access: Access| if access.is_atomic() { " atomically" } else { "" };
+            let new = value
+                .and_then(|value| Some(format!(" {}", print(value, launch::site(access.place())?))))
+                .unwrap_or_default();
+            let old = there.map(|value| format!(" {value}")).unwrap_or_default();
+            let (does, did) = match kind {
+                Kind::ReadAfterWrite => (format!("reads{old}"), "wrote it".to_owned()),
+                Kind::WriteAfterWrite => (format!("writes{new}"), format!("wrote{old}")),
+                Kind::WriteAfterRead => (format!("writes{new}"), format!("read{old}")),
+            };
+            let other_side = side(state, other, earlier.place(), did + atomically(earlier));
+            let side = side(state, who, access.place(), does + atomically(access));
+            let memory = memory(state, offset, access.place());
+            Finding { other: Some(other_side), memory, ..finding(state, rule, side, unordered(who, other, offset)) }
+        });
+    });
+}
+
+/// What would order two threads' accesses.
+fn unordered(who: Who, other: Who, offset: usize) -> &'static str {
+    if who.block() != other.block() {
+        return if shadow::is_shared(offset / GRANULE) {
+            "nothing orders the two: no `this_cluster().sync()` stands between them"
+        } else {
+            "nothing orders the two: blocks run in any order, and only `this_grid().sync()`, a release and an acquire of one atomic, \
+             or two launches, put one before the other"
+        };
+    }
+    if who.0 / u64::from(WARP_SIZE) == other.0 / u64::from(WARP_SIZE) {
+        return "nothing orders the two: no `sync_threads()` or `sync_warp()` stands between them, and shuffles, votes and matches do \
+                not order memory";
+    }
+    "nothing orders the two: no `sync_threads()` stands between them"
+}
+
+/// A thread waits at a barrier, and another has ended before it.
+pub(super) fn left_out(waiting: Who, place: Place, ended: Who) {
+    launch::with(|state| {
+        let places = (address_of(place), NO_PLACE);
+        state.found.borrow_mut().count(CheckRule::BarrierDivergence, places, || {
+            let other = side_at(state, ended, None, "has ended before it");
+            let side = side_at(state, waiting, Some(place), "waits at the barrier");
+            let message =
+                "all threads of a block must come to a barrier: let those without work go around the work, not return";
+            Finding { other: Some(other), ..finding(state, CheckRule::BarrierDivergence, side, message) }
+        });
+    });
+}
+
+fn address_of(place: Place) -> u64 {
+    std::ptr::from_ref(place).addr() as u64
+}
+
+/// Threads that can't go on.
+pub(crate) fn stuck(block: u64, thread: u32, place: Option<Place>, message: &str) {
+    launch::with(|state| {
+        let places = (place.map_or(NO_PLACE, address_of), 0);
+        state.found.borrow_mut().count(CheckRule::BarrierDivergence, places, || {
+            let side = side_at(state, Who::new(block, thread), place, "waits");
+            finding(state, CheckRule::BarrierDivergence, side, message)
+        });
+    });
+}
+
+/// A mask that names lanes that are not there.
+pub(super) fn mask(who: Who, place: Place, name: &str, mask: u32, ended: u32, missing: u32) {
+    launch::with(|state| {
+        state.found.borrow_mut().count(CheckRule::WarpMask, (address_of(place), 0), || {
+            let side = side_at(state, who, Some(place), &format!("calls `{name}` for the lanes {mask:#010x}"));
+            let message = match (ended, missing) {
+                (0, missing) => format!("lane {} is none of the block's threads", missing.trailing_zeros()),
+                (ended, _) => format!("lane {} has ended before", ended.trailing_zeros()),
+            };
+            finding(state, CheckRule::WarpMask, side, message)
+        });
+    });
+}
+
+/// Arithmetic on floats whose result is none that is finite.
+#[cold]
+#[inline(never)]
+pub(super) fn non_finite(place: u32, result: f64, operands: &[f64]) {
+    if operands.iter().any(|operand| !operand.is_finite()) {
+        return;
+    }
+    launch::with(|state| {
+        if !state.request.options.finds_non_finite() {
+            return;
+        }
+        state.found.borrow_mut().count(CheckRule::NonFinite, (place.into(), 0), || {
+            let name = match launch::site(place).map(|site| &site.kind) {
+                Some(SiteKind::Float(name)) => name.clone(),
+                _ => "an operation".to_owned(),
+            };
+            let list: Vec<String> = operands.iter().map(|operand| format!("{operand:?}")).collect();
+            let action = format!("computes {name} of {}, which is {result:?}", list.join(" and "));
+            let message = "the first place where the launch makes one of finite numbers, if no finding of the kind comes before it";
+            finding(state, CheckRule::NonFinite, side(state, own(), place, action), message)
+        });
+    });
+}
+
+/// Arithmetic on integers that wrapped, or a cast that changed the value.
+#[cold]
+#[inline(never)]
+pub(super) fn overflow(place: u32) {
+    launch::with(|state| {
+        let name = match launch::site(place).map(|site| &site.kind) {
+            Some(SiteKind::Overflow(name)) => name.as_str(),
+            _ => "arithmetic",
+        };
+        let is_cast = name.starts_with("as ");
+        let options = &state.request.options;
+        if !(if is_cast { options.finds_lossy_casts() } else { options.finds_overflow() }) {
+            return;
+        }
+        let rule = if is_cast { CheckRule::LossyCast } else { CheckRule::Overflow };
+        state.found.borrow_mut().count(rule, (place.into(), 0), || {
+            let action =
+                if is_cast { format!("loses part of a value in `{name}`") } else { format!("overflows in {name}") };
+            finding(state, rule, side(state, own(), place, action), "")
+        });
+    });
+}
+
+/// The memory at, or nearest to, an offset in the watched range.
+fn memory(state: &State<'_>, offset: usize, place: u32) -> Option<FindingMemory> {
+    let region = arena::nearest(offset)?;
+    let (name, base, element_type, element_bytes) = match region.purpose {
+        Purpose::Shared => {
+            let (name, bytes) = type_at(launch::site(place));
+            ("shared memory".to_owned(), region.start, name, bytes)
+        }
+        Purpose::Buffer { element, element_bytes } => {
+            let (name, base) = argument(state, &region, offset);
+            (name, base, plain_name(element), element_bytes.max(1))
+        }
+    };
+    let byte = offset as i128 - base as i128;
+    Some(FindingMemory {
+        name,
+        element_type,
+        len: (region.start + region.bytes - base) / element_bytes,
+        element: byte.div_euclid(element_bytes as i128),
+        byte,
+    })
+}
+
+/// The name of a region's memory in the kernel, and where what has the name starts.
+fn argument(state: &State<'_>, region: &Region, offset: usize) -> (String, usize) {
+    let start = WATCHED.start.load(Ordering::Relaxed);
+    let of_region = state.request.arguments.iter().filter_map(|argument| {
+        let at = argument.address.checked_sub(start)?;
+        (region.start <= at && at < region.start + region.bytes.max(1)).then_some((argument, at))
+    });
+    // Parts of one buffer may be several arguments: the last that starts before the byte.
+    let before = of_region.clone().filter(|&(_, at)| at <= offset).max_by_key(|&(_, at)| at);
+    match before.or_else(|| of_region.min_by_key(|&(_, at)| at)) {
+        Some((argument, at)) => (format!("`{}`", argument.name), at),
+        None => ("a buffer that is no argument of the launch".to_owned(), region.start),
+    }
+}
+
+/// The name of a type without what says only that it may hold nothing.
+fn plain_name(name: &str) -> String {
+    let inner = name.strip_prefix("core::mem::maybe_uninit::MaybeUninit<").and_then(|name| name.strip_suffix('>'));
+    inner.unwrap_or(name).to_owned()
+}
+
+fn type_at(site: Option<&Site>) -> (String, usize) {
+    let Some(site) = site.filter(|site| site.bytes > 0) else { return ("u8".to_owned(), 1) };
+    let bytes = site.bytes as usize;
+    let name = match site.value {
+        ValueKind::F16 => "f16".to_owned(),
+        ValueKind::F32 => "f32".to_owned(),
+        ValueKind::F64 => "f64".to_owned(),
+        ValueKind::Int => format!("{}-bit integer", bytes * 8),
+        ValueKind::Pointer => "pointer".to_owned(),
+        ValueKind::Other => format!("{bytes} bytes"),
+    };
+    (name, bytes)
+}
+
+/// What the bytes hold that a place touches around an offset.
+fn value_at(offset: usize, site: Option<&Site>) -> Option<String> {
+    let site = site?;
+    let bytes = site.bytes as usize;
+    if !matches!(bytes, 1 | 2 | 4 | 8) {
+        return None;
+    }
+    let start = offset / bytes * bytes;
+    if start + bytes > WATCHED.open.load(Ordering::Relaxed) {
+        return None;
+    }
+    let address = std::ptr::with_exposed_provenance::<u8>(WATCHED.start.load(Ordering::Relaxed) + start);
+    let mut value = [0; 8];
+    for (i, byte) in value.iter_mut().enumerate().take(bytes) {
+        // SAFETY: the bytes can be touched, and the launch that writes them runs on this thread.
+        *byte = unsafe { address.add(i).read_volatile() };
+    }
+    Some(print(u64::from_le_bytes(value), site))
+}
+
+fn print(value: u64, site: &Site) -> String {
+    match site.value {
+        ValueKind::F16 => half::f16::from_bits(value as u16).to_string(),
+        ValueKind::F32 => format!("{:?}", f32::from_bits(value as u32)),
+        ValueKind::F64 => format!("{:?}", f64::from_bits(value)),
+        ValueKind::Int => {
+            let unused = 64 - 8 * site.bytes.clamp(1, 8);
+            let signed = ((value << unused) as i64) >> unused;
+            if signed < 0 { format!("{value} ({signed})") } else { value.to_string() }
+        }
+        ValueKind::Pointer | ValueKind::Other => format!("{value:#x}"),
+    }
+}

@@ -1,0 +1,195 @@
+//! Accesses to some bytes of a granule, and what is out of line of those to all of them: where accesses meet that barriers do
+//! not order.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::map::Reserved;
+use super::report;
+use super::shadow::{ALL, ATOMIC, Access, Cell, GRANULE, SPLIT, is_before, read, write};
+use super::turns::NOW;
+
+/// Cells of single bytes are kept by fours: most groups, and how many are made writable at once.
+const MOST_GROUPS: usize = 1 << 27;
+const STEP: usize = 1 << 14;
+const GROUP_BYTES: usize = GRANULE * size_of::<Cell>();
+
+/// Address of the first group.
+static GROUPS: AtomicUsize = AtomicUsize::new(0);
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Which launch's the groups are.
+static LAUNCH: AtomicU32 = AtomicU32::new(0);
+static MEMORY: Mutex<Option<Reserved>> = Mutex::new(None);
+
+/// Voids all groups: a new launch starts.
+pub(super) fn start_launch() {
+    LAUNCH.store(LAUNCH.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    if NEXT.load(Ordering::Relaxed) > STEP
+        && let Some(memory) = &*MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+    {
+        memory.forget(0, OPEN.load(Ordering::Relaxed) * GROUP_BYTES);
+    }
+    NEXT.store(0, Ordering::Relaxed);
+}
+
+/// The cells of a granule's bytes, where it has such.
+fn group<'a>(cell: &Cell) -> Option<&'a mut [Cell; GRANULE]> {
+    (cell.write.turn == SPLIT && cell.launch == LAUNCH.load(Ordering::Relaxed)).then(|| {
+        let groups = std::ptr::with_exposed_provenance_mut::<[Cell; GRANULE]>(GROUPS.load(Ordering::Relaxed));
+        // SAFETY: `take_apart` made the group in this launch; one thread looks at cells, at one at a time.
+        unsafe { &mut *groups.add(cell.split as usize) }
+    })
+}
+
+/// Which byte of its granule a cell is for: 0 for the whole.
+fn byte_of(cell: &Cell) -> usize {
+    let offset = std::ptr::from_ref(cell).addr().wrapping_sub(GROUPS.load(Ordering::Relaxed));
+    if offset < OPEN.load(Ordering::Relaxed) * GROUP_BYTES { offset / size_of::<Cell>() % GRANULE } else { 0 }
+}
+
+/// Gives each byte of a granule a cell of its own.
+fn take_apart<'a>(cell: &mut Cell) -> &'a mut [Cell; GRANULE] {
+    let at = NEXT.load(Ordering::Relaxed);
+    if at >= OPEN.load(Ordering::Relaxed) {
+        more();
+    }
+    NEXT.store(at + 1, Ordering::Relaxed);
+    let of_byte = |access: Access, byte: usize| {
+        let touches = access.turn != SPLIT && access.bytes() & (1 << byte) != 0;
+        if touches { Access { turn: access.turn, what: access.what | ALL } } else { Access::NONE }
+    };
+    let cells = std::array::from_fn(|byte| Cell {
+        write: of_byte(cell.write, byte),
+        read: of_byte(cell.read, byte),
+        other: of_byte(cell.other, byte),
+        ..Cell::default()
+    });
+    let mark = Access { turn: SPLIT, what: 0 };
+    *cell =
+        Cell { write: mark, read: mark, other: Access::NONE, split: at as u32, launch: LAUNCH.load(Ordering::Relaxed) };
+    let group = group(cell).expect("it was just taken apart");
+    *group = cells;
+    group
+}
+
+#[cold]
+#[inline(never)]
+fn more() {
+    let open = OPEN.load(Ordering::Relaxed);
+    assert!(
+        open < MOST_GROUPS,
+        "the checker keeps track of {MOST_GROUPS} places whose bytes threads access one by one, and this launch has more; check \
+         a smaller one"
+    );
+    let mut memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let memory = match &mut *memory {
+        Some(memory) => memory,
+        none => none.insert(
+            Reserved::new(MOST_GROUPS * GROUP_BYTES).expect("the system gives the checker addresses for single bytes"),
+        ),
+    };
+    memory
+        .open(open * GROUP_BYTES, (open + STEP) * GROUP_BYTES)
+        .expect("the system gives the checker memory for single bytes");
+    GROUPS.store(memory.start(), Ordering::Relaxed);
+    OPEN.store(open + STEP, Ordering::Relaxed);
+}
+
+/// Notes a read of some bytes of a granule.
+#[inline(always)]
+pub(super) fn read_some(cell: &mut Cell, granule: usize, what: u32) {
+    let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
+    let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
+    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) {
+        return read_apart(cell, granule, what);
+    }
+    let others = if cell.read.turn == turn { cell.read.bytes() } else { 0 };
+    cell.read = Access { turn, what: what | others };
+}
+
+/// Notes a write of some bytes of a granule; `value` has the bits.
+#[inline(always)]
+pub(super) fn write_some(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
+    let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
+    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || cell.other.turn >= grid {
+        return write_apart(cell, granule, what, value);
+    }
+    let others = if cell.write.turn == turn { cell.write.bytes() } else { 0 };
+    cell.write = Access { turn, what: what | others };
+}
+
+#[inline(never)]
+fn read_apart(cell: &mut Cell, granule: usize, what: u32) {
+    void_old(cell);
+    let group = group(cell).unwrap_or_else(|| take_apart(cell));
+    for (byte, cell) in group.iter_mut().enumerate().filter(|(byte, _)| what & (1 << byte) != 0) {
+        debug_assert_eq!(byte, byte_of(cell));
+        read(cell, granule, what | ALL);
+    }
+}
+
+#[inline(never)]
+fn write_apart(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    void_old(cell);
+    let group = group(cell).unwrap_or_else(|| take_apart(cell));
+    for (_, cell) in group.iter_mut().enumerate().filter(|(byte, _)| what & (1 << byte) != 0) {
+        write(cell, granule, what | ALL, value);
+    }
+}
+
+/// Voids a cell that an earlier launch took apart.
+fn void_old(cell: &mut Cell) {
+    if cell.write.turn == SPLIT && group(cell).is_none() {
+        *cell = Cell::default();
+    }
+}
+
+/// For a read of a granule after a write that no barrier of its block orders before it: true where the bytes have their own
+/// cells, in which it then is noted.
+#[inline(never)]
+pub(super) fn read_unordered(cell: &mut Cell, granule: usize, what: u32) -> bool {
+    if let Some(group) = group(cell) {
+        group.iter_mut().for_each(|cell| read(cell, granule, what));
+        return true;
+    }
+    void_old(cell);
+    look(cell, cell.write, granule, what, Kind::ReadAfterWrite, None);
+    false
+}
+
+/// For a write of a granule after accesses that no barrier of its block orders before it.
+#[inline(never)]
+pub(super) fn write_unordered(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    if let Some(group) = group(cell) {
+        return group.iter_mut().for_each(|cell| write(cell, granule, what, value));
+    }
+    void_old(cell);
+    look(cell, cell.write, granule, what, Kind::WriteAfterWrite, value);
+    look(cell, cell.read, granule, what, Kind::WriteAfterRead, value);
+    look(cell, cell.other, granule, what, Kind::WriteAfterRead, value);
+}
+
+/// Which two accesses meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    ReadAfterWrite,
+    WriteAfterWrite,
+    WriteAfterRead,
+}
+
+/// Reports an earlier access that nothing orders before this one.
+fn look(cell: &Cell, earlier: Access, granule: usize, what: u32, kind: Kind, value: Option<u64>) {
+    if is_before(earlier, granule)
+        || earlier.bytes() & what & ALL == 0
+        || (earlier.is_atomic() && what & ATOMIC != 0)
+        || super::clocks::is_known(earlier.turn, granule)
+    {
+        return;
+    }
+    let own = Access { turn: NOW.turn.load(Ordering::Relaxed), what };
+    let first = (earlier.bytes() & what & ALL).trailing_zeros() as usize;
+    report::race(granule * GRANULE + if byte_of(cell) != 0 { byte_of(cell) } else { first }, kind, earlier, own, value);
+}

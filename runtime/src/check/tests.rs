@@ -1,0 +1,288 @@
+//! Each rule: what must be found, and look-alikes that must not. The kernels are closures that call the hooks by hand, as checked
+//! code does before each access.
+
+mod atomics;
+mod barriers;
+mod bounds;
+mod clusters;
+mod narrow;
+mod races;
+mod random;
+mod speed;
+mod values;
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use warpsmith_device::abi::Scope;
+use warpsmith_device::host::Output;
+use warpsmith_device::{Dim3, global_idx};
+
+use super::arena::{Mark, Piece, Purpose};
+use super::finding::{CheckRule, Finding};
+use super::hooks::*;
+use super::launch::{Argument, CheckedLaunch};
+use super::options::CheckOptions;
+use super::site::{Site, SiteKind, Sites, ValueKind};
+use crate::constants::Values;
+use crate::cpu::schedule::Schedule;
+use crate::cpu::{self, CpuLaunch, CpuPanic};
+
+/// Numbers of places in [`SITES`].
+mod at {
+    pub(super) const LOAD: u32 = 0;
+    pub(super) const STORE: u32 = 1;
+    pub(super) const OTHER_LOAD: u32 = 2;
+    pub(super) const OTHER_STORE: u32 = 3;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const COPY: u32 = 4;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const RELAXED_ADD: u32 = 5;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const ADD: u32 = 6;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const ACQUIRE_LOAD: u32 = 7;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const RELEASE_STORE: u32 = 8;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const RELAXED_LOAD: u32 = 9;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const RELAXED_STORE: u32 = 10;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const FENCE: u32 = 11;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const SUM: u32 = 12;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const DIVISION: u32 = 13;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const CAST: u32 = 14;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const LOAD_8: u32 = 15;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const STORE_8: u32 = 16;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const LOAD_1: u32 = 17;
+    #[allow(dead_code, reason = "used by topics to come")]
+    pub(super) const STORE_1: u32 = 18;
+}
+
+static SITES: LazyLock<Sites> = LazyLock::new(|| {
+    let atomic = |reads, writes, acquire, release| SiteKind::Atomic { reads, writes, acquire, release };
+    let kinds = vec![
+        (SiteKind::Load, 4, ValueKind::F32),
+        (SiteKind::Store, 4, ValueKind::F32),
+        (SiteKind::Load, 4, ValueKind::F32),
+        (SiteKind::Store, 4, ValueKind::F32),
+        (SiteKind::Copy, 0, ValueKind::Other),
+        (atomic(true, true, false, false), 4, ValueKind::Int),
+        (atomic(true, true, true, true), 4, ValueKind::Int),
+        (atomic(true, false, true, false), 4, ValueKind::Int),
+        (atomic(false, true, false, true), 4, ValueKind::Int),
+        (atomic(true, false, false, false), 4, ValueKind::Int),
+        (atomic(false, true, false, false), 4, ValueKind::Int),
+        (SiteKind::Fence { acquire: true, release: true }, 0, ValueKind::Other),
+        (SiteKind::Overflow("an addition".to_owned()), 0, ValueKind::Int),
+        (SiteKind::Float("a division".to_owned()), 0, ValueKind::F32),
+        (SiteKind::Overflow("as u8".to_owned()), 0, ValueKind::Int),
+        (SiteKind::Load, 8, ValueKind::F64),
+        (SiteKind::Store, 8, ValueKind::F64),
+        (SiteKind::Load, 1, ValueKind::Int),
+        (SiteKind::Store, 1, ValueKind::Int),
+    ];
+    let site = |(line, (kind, bytes, value))| Site {
+        file: "kernel.rs".to_owned(),
+        line,
+        column: 5,
+        function: "kernel".to_owned(),
+        kind,
+        bytes,
+        align: bytes.max(1),
+        value,
+    };
+    Sites::new((100..).zip(kinds).map(site).collect())
+});
+
+struct Silent;
+
+impl Output for Silent {
+    fn print(&self, _: Dim3, _: Dim3, _: fmt::Arguments<'_>) {}
+}
+
+/// A shape to launch, as [`launch`] makes it.
+#[derive(Clone, Copy)]
+struct Launch {
+    grid: Dim3,
+    block: Dim3,
+    cluster: Dim3,
+    cooperative: bool,
+    options: CheckOptions,
+    schedule: Schedule,
+}
+
+fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
+    let (grid, block, cluster) = (grid.into(), block.into(), 1.into());
+    let options = CheckOptions::new().overflow(true).lossy_casts(true).non_finite(true);
+    Launch { grid, block, cluster, cooperative: false, options, schedule: Schedule::Ascending }
+}
+
+impl Launch {
+    /// Runs the kernel, and gives what it panicked with and what was found.
+    fn run(&self, arguments: &[Argument], body: impl Fn() + Sync) -> (Result<(), CpuPanic>, Vec<Finding>) {
+        let body = |_: &Scope| body();
+        let request = CpuLaunch {
+            kernel: "test::kernel",
+            grid_dim: self.grid,
+            block_dim: self.block,
+            shared_bytes: 1024,
+            needs_coroutines: true,
+            cooperative: self.cooperative,
+            cluster_dim: self.cluster,
+            stack_bytes: cpu::DEFAULT_STACK_BYTES,
+            schedule: Some(self.schedule),
+            checked: true,
+            output: &Silent,
+            constants: &Values::default(),
+            body: &body,
+        };
+        let checked = CheckedLaunch {
+            kernel: request.kernel,
+            grid_dim: self.grid,
+            block_dim: self.block,
+            cluster_dim: self.cluster,
+            options: self.options,
+            sites: &SITES,
+            arguments,
+        };
+        super::run(checked, || cpu::run(&request)).expect("the system gives the checker memory")
+    }
+
+    /// What the kernel is found to do wrong.
+    fn find(&self, buffers: &[&Buffer], body: impl Fn() + Sync) -> Vec<Finding> {
+        let arguments: Vec<_> = buffers.iter().map(|buffer| buffer.argument()).collect();
+        let (ran, findings) = self.run(&arguments, body);
+        assert_eq!(ran, Ok(()), "{findings:#?}");
+        findings
+    }
+
+    /// Runs a kernel that does nothing wrong, under several schedules.
+    #[track_caller]
+    fn clean(&self, buffers: &[&Buffer], body: impl Fn() + Sync) {
+        for schedule in [Schedule::Ascending, Schedule::Reversed, Schedule::RoundRobin, Schedule::Random(7)] {
+            let findings = Self { schedule, ..*self }.find(buffers, &body);
+            assert!(findings.is_empty(), "under {schedule}:\n{}", list(&findings));
+        }
+    }
+
+    /// Runs a kernel that breaks exactly this rule, at one pair of places, under several schedules, and gives the finding of the
+    /// ascending one.
+    #[track_caller]
+    fn caught(&self, rule: CheckRule, buffers: &[&Buffer], body: impl Fn() + Sync) -> Finding {
+        for schedule in [Schedule::Reversed, Schedule::RoundRobin, Schedule::Random(7)] {
+            let findings = Self { schedule, ..*self }.find(buffers, &body);
+            assert!(findings.iter().any(|finding| finding.rule == rule), "under {schedule}:\n{}", list(&findings));
+        }
+        let mut findings = self.find(buffers, &body);
+        assert!(findings.len() == 1 && findings[0].rule == rule, "{rule}:\n{}", list(&findings));
+        findings.remove(0)
+    }
+}
+
+fn list(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| format!("{finding}\n")).collect()
+}
+
+/// A buffer of the checker's memory, as a checked device makes it.
+struct Buffer {
+    piece: Piece,
+    name: &'static str,
+}
+
+impl Buffer {
+    fn new(name: &'static str, len: usize, what: Mark) -> Self {
+        let purpose = Purpose::Buffer { element: "f32", element_bytes: 4 };
+        let (piece, _) = Piece::new(len * 4, 256, purpose).unwrap();
+        piece.mark(0, len * 4, what);
+        Self { piece, name }
+    }
+
+    fn argument(&self) -> Argument {
+        Argument { name: self.name.to_owned(), address: self.address() }
+    }
+
+    fn address(&self) -> usize {
+        self.piece.address().addr()
+    }
+
+    /// The address of an element.
+    fn at(&self, index: usize) -> Slot {
+        Slot(self.address().wrapping_add(index.wrapping_mul(4)))
+    }
+}
+
+/// Where an `f32` lies, accessed as checked code does.
+#[derive(Clone, Copy, PartialEq)]
+struct Slot(usize);
+
+impl Slot {
+    fn ptr(self) -> *mut f32 {
+        std::ptr::with_exposed_provenance_mut(self.0)
+    }
+
+    fn load_at(self, site: u32) -> f32 {
+        // SAFETY: the tests keep what they touch, and one thread of the system runs a checked launch.
+        unsafe {
+            __warpsmith_check_load_4(self.ptr().cast(), site);
+            self.ptr().read()
+        }
+    }
+
+    fn load(self) -> f32 {
+        self.load_at(at::LOAD)
+    }
+
+    fn store_at(self, value: f32, site: u32) {
+        // SAFETY: as above.
+        unsafe {
+            __warpsmith_check_store_4(self.ptr().cast(), value.to_bits().into(), site);
+            self.ptr().write(value);
+        }
+    }
+
+    fn store(self, value: f32) {
+        self.store_at(value, at::STORE);
+    }
+
+    fn add(self, value: u32, site: u32) -> u32 {
+        let ptr = self.ptr().cast::<u32>();
+        // SAFETY: as above.
+        unsafe {
+            __warpsmith_check_atomic(ptr.cast(), site);
+            let before = ptr.read();
+            ptr.write(before + value);
+            before
+        }
+    }
+
+    fn atomic_store(self, value: u32, site: u32) {
+        let ptr = self.ptr().cast::<u32>();
+        // SAFETY: as above.
+        unsafe {
+            __warpsmith_check_atomic(ptr.cast(), site);
+            ptr.write(value);
+        }
+    }
+
+    fn atomic_load(self, site: u32) -> u32 {
+        let ptr = self.ptr().cast::<u32>();
+        // SAFETY: as above.
+        unsafe {
+            __warpsmith_check_atomic(ptr.cast(), site);
+            ptr.read()
+        }
+    }
+}
+
+/// The thread's number in the grid.
+fn global() -> usize {
+    global_idx().get()
+}

@@ -1,0 +1,158 @@
+//! The count by which accesses are ordered: each time a thread starts or goes on it has its turn, with a number above all
+//! before it.
+//!
+//! One thread runs at a time. So whatever some threads did before they met has a turn below that of the meeting, and what they
+//! do after it has one above: an access is ordered before a thread's present one when its turn is below the last meeting of the
+//! smallest group that both threads are of.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::clocks::BlockClocks;
+use super::map::Reserved;
+
+/// Turns that are counted before the count starts again.
+const MOST_TURNS: u32 = 1 << 31;
+/// A launch that starts past this has the count started again.
+const ENOUGH_FOR_A_LAUNCH: u32 = 1 << 30;
+/// Turns whose owners' places are made writable at once.
+const STEP: u32 = 1 << 18;
+
+/// What an access looks at: whose turn it is, and which earlier turns are ordered before it. Written and read by the thread of
+/// the operating system that runs a checked launch; the atomics make it a static without `unsafe`.
+#[repr(align(64))]
+pub(super) struct Now {
+    /// The turn.
+    pub(super) turn: AtomicU32,
+    /// The next turn.
+    pub(super) next: AtomicU32,
+    /// Turns below it are before the launch, or before its last meeting of all blocks.
+    pub(super) grid: AtomicU32,
+    /// Turns of the block below it are before the block's last meeting.
+    pub(super) block: AtomicU32,
+    /// Turns of the warp below it are before the warp's last meeting.
+    pub(super) warp: AtomicU32,
+    /// The next turn that has no place yet for its owner.
+    end: AtomicU32,
+    /// Blocks of a cluster, where the launch has clusters, else 0.
+    pub(super) clusters: AtomicU32,
+    /// Whose turn it is.
+    pub(super) who: AtomicU64,
+    /// Address of the turns' owners, of eight bytes each.
+    owners: AtomicUsize,
+    /// The block whose thread runs.
+    pub(super) clocks: AtomicPtr<BlockClocks>,
+}
+
+pub(super) static NOW: Now = Now {
+    turn: AtomicU32::new(0),
+    next: AtomicU32::new(1),
+    grid: AtomicU32::new(1),
+    block: AtomicU32::new(1),
+    warp: AtomicU32::new(1),
+    end: AtomicU32::new(0),
+    clusters: AtomicU32::new(0),
+    who: AtomicU64::new(0),
+    owners: AtomicUsize::new(0),
+    clocks: AtomicPtr::new(std::ptr::null_mut()),
+};
+
+static OWNERS: Mutex<Option<Reserved>> = Mutex::new(None);
+
+/// A thread of the grid: its block's linear number above ten bits for its own in the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Who(pub(super) u64);
+
+impl Who {
+    pub(super) const THREAD_BITS: u32 = 10;
+
+    pub(super) fn new(block: u64, thread: u32) -> Self {
+        Self(block << Self::THREAD_BITS | u64::from(thread))
+    }
+
+    pub(super) fn block(self) -> u64 {
+        self.0 >> Self::THREAD_BITS
+    }
+
+    pub(super) fn thread(self) -> u32 {
+        self.0 as u32 & ((1 << Self::THREAD_BITS) - 1)
+    }
+}
+
+/// Whose turn it was. `turn` was given.
+#[inline]
+pub(super) fn owner(turn: u32) -> u64 {
+    debug_assert!(turn < NOW.next.load(Ordering::Relaxed), "turn {turn} was not given yet");
+    let owners = std::ptr::with_exposed_provenance::<u64>(NOW.owners.load(Ordering::Relaxed));
+    // SAFETY: a turn that was given has its place, and this is the thread that gives turns.
+    unsafe { owners.add(turn as usize).read() }
+}
+
+/// Gives the thread a turn.
+#[inline]
+pub(super) fn give(who: Who) {
+    let turn = NOW.next.load(Ordering::Relaxed);
+    if turn >= NOW.end.load(Ordering::Relaxed) {
+        more();
+    }
+    NOW.next.store(turn + 1, Ordering::Relaxed);
+    let owners = std::ptr::with_exposed_provenance_mut::<u64>(NOW.owners.load(Ordering::Relaxed));
+    // SAFETY: `turn` is below `end`, so there is a place for it.
+    unsafe { owners.add(turn as usize).write(who.0) };
+    NOW.turn.store(turn, Ordering::Relaxed);
+    NOW.who.store(who.0, Ordering::Relaxed);
+}
+
+/// Makes places for more turns.
+#[cold]
+#[inline(never)]
+fn more() {
+    let end = NOW.end.load(Ordering::Relaxed);
+    assert!(
+        end < MOST_TURNS,
+        "the checker has counted {MOST_TURNS} turns of threads in one launch and has no more; check a smaller one"
+    );
+    open(end + STEP).expect("the system gives the checker memory for the turns of threads");
+}
+
+fn open(end: u32) -> io::Result<()> {
+    let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let owners = match &mut *owners {
+        Some(owners) => owners,
+        none => none.insert(Reserved::new(MOST_TURNS as usize * size_of::<u64>())?),
+    };
+    owners.open(NOW.end.load(Ordering::Relaxed) as usize * size_of::<u64>(), end as usize * size_of::<u64>())?;
+    NOW.owners.store(owners.start(), Ordering::Relaxed);
+    NOW.end.store(end, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Starts a launch: every turn before it is ordered before all of it.
+pub(super) fn start_launch() -> io::Result<()> {
+    if NOW.end.load(Ordering::Relaxed) == 0 {
+        open(STEP)?;
+    }
+    if NOW.next.load(Ordering::Relaxed) > ENOUGH_FOR_A_LAUNCH {
+        super::arena::forget_accesses();
+        NOW.next.store(1, Ordering::Relaxed);
+    }
+    let next = NOW.next.load(Ordering::Relaxed);
+    for floor in [&NOW.grid, &NOW.block, &NOW.warp] {
+        floor.store(next, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Ends a launch: whose its turns were is forgotten.
+pub(super) fn end_launch() {
+    NOW.clocks.store(std::ptr::null_mut(), Ordering::Relaxed);
+    NOW.turn.store(0, Ordering::Relaxed);
+    let (from, to) = (NOW.grid.load(Ordering::Relaxed), NOW.next.load(Ordering::Relaxed));
+    if to - from > STEP
+        && let Some(owners) = &*OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
+    {
+        owners.forget(0, to as usize * size_of::<u64>());
+    }
+}
