@@ -214,9 +214,7 @@ impl Builder {
         if self.checked.unwrap_or_else(|| checked::is_wanted(&outcome)) {
             let built = site.checked().build()?;
             for unit in &built.units {
-                if let Some(object) = lowering.checked(unit) {
-                    embedder.add_checked(object);
-                }
+                lowering.checked(unit).into_iter().for_each(|object| embedder.add_checked(object));
             }
         }
         lowering.store.close();
@@ -343,38 +341,39 @@ impl Lowering<'_> {
     }
 
     /// The checker's code of a unit; where it cannot be made, a warning says why.
-    fn checked(&mut self, unit: &Unit) -> Option<CheckedObject> {
-        let bitcode = unit.outcome.as_ref().ok().filter(|bitcode| registers_kernels(&bitcode.path))?;
+    fn checked(&mut self, unit: &Unit) -> Vec<CheckedObject> {
+        let Some(bitcode) = unit.outcome.as_ref().ok().filter(|bitcode| registers_kernels(&bitcode.path)) else {
+            return Vec::new();
+        };
         let title = unit.title();
         let name = title.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
         let symbol = format!("__warpsmith_checked_{}_{}", unique_name(), name.replace('-', "_"));
         let job = self.job(title.clone(), bitcode);
         let key = self.key(&job);
         let file = format!("{name}.checked");
-        let object = match self.store.get_bytes(&file, key) {
-            Some(object) => object,
+        let code = match self.store.get_bytes(&file, key).and_then(|bytes| checked::split(&bytes)) {
+            Some(code) => code,
             None => {
                 eprintln!("warpsmith: lowering {title} for the checker");
                 match lower::lower_checked(&job, self.target, &symbol) {
-                    Ok(object) => {
-                        let object = object.unwrap_or_default();
-                        self.store.put_bytes(&file, key, &object);
-                        object
+                    Ok(code) => {
+                        self.store.put_bytes(&file, key, &checked::join(&code));
+                        code
                     }
                     Err(error) => {
                         tell("warning", &format!("kernels of {title} cannot be checked: {error}"));
-                        return None;
+                        return Vec::new();
                     }
                 }
             }
         };
-        (!object.is_empty()).then(|| CheckedObject {
+        let object = |code| CheckedObject {
             kind: unit.target.kind,
             name: unit.target.name.clone(),
             is_unit_test: unit.is_unit_test,
-            symbol,
-            object,
-        })
+            code,
+        };
+        code.into_iter().map(object).collect()
     }
 
     fn job(&self, target: String, bitcode: &Bitcode) -> LowerJob {

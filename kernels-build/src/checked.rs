@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::lower::CheckedCode;
 use crate::nested::{Bitcode, Outcome};
 
 /// Turns the checker on where a program runs; set while it is compiled, it makes the program carry the code for that.
@@ -31,9 +32,56 @@ fn is_runtime(path: &Path) -> bool {
     stem.rsplit_once('-').is_some_and(|(name, _)| name == "warpsmith")
 }
 
+/// Objects as bytes, to be kept between builds: each symbol and object behind its length.
+pub(crate) fn join(all: &[CheckedCode]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in all.iter().flat_map(|code| [code.symbol.as_bytes(), &code.object]) {
+        out.extend((part.len() as u64).to_le_bytes());
+        out.extend(part);
+    }
+    out
+}
+
+/// The objects of [`join`]; nothing when the bytes are not what it made.
+pub(crate) fn split(mut bytes: &[u8]) -> Option<Vec<CheckedCode>> {
+    if bytes.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut part = || {
+        let (len, rest) = bytes.split_first_chunk()?;
+        let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+        bytes = rest;
+        Some((part.to_vec(), rest.is_empty()))
+    };
+    let mut all = Vec::new();
+    loop {
+        let (symbol, _) = part()?;
+        let (object, is_last) = part()?;
+        all.push(CheckedCode { symbol: String::from_utf8(symbol).ok()?, object });
+        if is_last {
+            return Some(all);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_come_back_as_they_were() {
+        let code = |symbol: &str, object: &[u8]| CheckedCode { symbol: symbol.into(), object: object.into() };
+        let all = [code("one", b"first object"), code("two", b"")];
+        let bytes = join(&all);
+        let back = split(&bytes).expect("what was joined");
+        assert_eq!((back.len(), split(&join(&[])).expect("none").len()), (2, 0));
+        for (was, is) in all.iter().zip(&back) {
+            assert_eq!((&was.symbol, &was.object), (&is.symbol, &is.object));
+        }
+        for len in 0..bytes.len() {
+            assert!(split(&bytes[..len]).is_none_or(|part| part.len() < 2), "cut at {len}");
+        }
+    }
 
     #[test]
     fn the_runtime_is_known_by_its_name() {

@@ -3,6 +3,7 @@
 mod archive;
 
 use crate::bundle::{self, Bundle};
+use crate::lower::CheckedCode;
 use crate::nested::Kind;
 use archive::Member;
 use object::write::{Object, Symbol, SymbolSection};
@@ -56,9 +57,7 @@ pub(crate) struct CheckedObject {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) is_unit_test: bool,
-    /// The one symbol that it defines for others.
-    pub(crate) symbol: String,
-    pub(crate) object: Vec<u8>,
+    pub(crate) code: CheckedCode,
 }
 
 impl Embedder {
@@ -91,8 +90,8 @@ impl Embedder {
             let mut members = vec![Member { name: "kernels.o", object: &object, symbol: &symbol }];
             members.extend(of_library.iter().map(|checked| Member {
                 name: "checked.o",
-                object: &checked.object,
-                symbol: &checked.symbol,
+                object: &checked.code.object,
+                symbol: &checked.code.symbol,
             }));
             write(&path, &archive::archive(&members))?;
             lines.push(format!("cargo::rustc-link-search=native={}", folder.display()));
@@ -130,8 +129,8 @@ impl Embedder {
             link("lib-tests", "rustc-link-arg", &self.lib_tests)?;
         }
         for checked in checked {
-            let path = folder.join(format!("{}.o", checked.symbol));
-            write(&path, &checked.object)?;
+            let path = folder.join(format!("{}.o", checked.code.symbol));
+            write(&path, &checked.code.object)?;
             let option = match checked.kind {
                 _ if checked.is_unit_test && checked.kind == Kind::Lib => "rustc-link-arg".to_owned(),
                 Kind::Lib | Kind::Bin => format!("rustc-link-arg-bin={}", checked.name),

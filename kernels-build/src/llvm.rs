@@ -17,7 +17,7 @@ pub(crate) use builder::Builder;
 pub(crate) use context::{Attribute, Context, Metadata};
 pub(crate) use module::{Machine, Module};
 pub(crate) use types::Type;
-pub(crate) use value::{Block, SourcePlace, Value};
+pub(crate) use value::{Block, SourceFile, SourcePlace, Value};
 
 /// Whether an instruction is a call, with or without a place to go on at when the callee unwinds.
 pub(crate) fn is_call(instruction: Value) -> bool {

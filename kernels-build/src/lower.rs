@@ -18,6 +18,7 @@ mod link;
 mod math;
 mod names;
 mod panics;
+mod parallel;
 mod prints;
 mod retarget;
 mod shape;
@@ -27,8 +28,6 @@ mod validate;
 mod workarounds;
 
 use std::collections::HashSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use self::entries::Entry;
 use self::names::TRIPLE;
@@ -37,7 +36,7 @@ use crate::bundle::{KernelRecord, MessageFormat};
 use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, Machine, Module};
 
-pub(crate) use checked::lower_checked;
+pub(crate) use checked::{CheckedCode, lower_checked};
 
 /// What every step may look at.
 struct Pipeline<'a> {
@@ -146,36 +145,19 @@ fn lower_each(
     pipeline: &Pipeline<'_>,
 ) -> Result<Vec<KernelRecord>, LowerError> {
     let bitcode = module.to_bitcode();
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<KernelRecord, emit::Failure>)>> = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(entries.len());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            // LLVM recurses deeply on big functions.
-            let worker = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(entry) = entries.get(index) else { return };
-                    llvm::set_context_of_errors(&format!("kernel `{}`", entry.title()));
-                    let finished = emit::finish(&bitcode, entry, common, &doubts[index]);
-                    done.lock().expect("no worker panics while it holds the lock").push((index, finished));
-                }
-            });
-            worker.expect("the operating system starts a thread");
-        }
+    let numbered: Vec<(usize, &Entry)> = entries.iter().enumerate().collect();
+    let done = parallel::map(&numbered, |&(index, entry)| {
+        llvm::set_context_of_errors(&format!("kernel `{}`", entry.title()));
+        emit::finish(&bitcode, entry, common, &doubts[index])
     });
-    let mut done = done.into_inner().expect("no worker panics while it holds the lock");
-    done.sort_by_key(|(index, _)| *index);
     let mut kernels = Vec::new();
     let mut problems = Vec::new();
     let mut unsupported = Vec::new();
-    for (index, finished) in done {
+    for (entry, finished) in entries.iter().zip(done) {
         match finished {
             Ok(record) => kernels.push(record),
             Err(emit::Failure::Unsupported(reasons)) => unsupported.extend(reasons),
-            Err(emit::Failure::Internal(reason)) => {
-                problems.push(format!("kernel `{}`: {reason}", entries[index].title()))
-            }
+            Err(emit::Failure::Internal(reason)) => problems.push(format!("kernel `{}`: {reason}", entry.title())),
         }
     }
     if !problems.is_empty() {

@@ -262,12 +262,13 @@ api! {
 }
 
 /// Functions that register the code generator of the host's own processor, for the checker's code; an LLVM may lack them.
-const HOST_TARGETS: [&str; 4] = if cfg!(target_arch = "aarch64") {
+const HOST_TARGETS: [&str; 5] = if cfg!(target_arch = "aarch64") {
     [
         "LLVMInitializeAArch64TargetInfo",
         "LLVMInitializeAArch64Target",
         "LLVMInitializeAArch64TargetMC",
         "LLVMInitializeAArch64AsmPrinter",
+        "LLVMInitializeAArch64AsmParser",
     ]
 } else {
     [
@@ -275,6 +276,7 @@ const HOST_TARGETS: [&str; 4] = if cfg!(target_arch = "aarch64") {
         "LLVMInitializeX86Target",
         "LLVMInitializeX86TargetMC",
         "LLVMInitializeX86AsmPrinter",
+        "LLVMInitializeX86AsmParser",
     ]
 };
 

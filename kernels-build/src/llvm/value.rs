@@ -1,23 +1,41 @@
 //! Values: constants, globals, functions, blocks and instructions.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use super::api::{Raw, api, bytes_of, c, take_message};
 use super::context::attribute_kind;
 use super::{Attribute, Context, Metadata, Type, kind};
 
 /// A place in the source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourcePlace {
-    /// Where the compiler ran; of the sysroot's crates, where they were compiled.
-    pub(crate) folder: String,
-    /// The file as the compiler was told of it, mostly relative to the folder.
-    pub(crate) file: String,
+    pub(crate) file: SourceFile,
     /// From 1; 0 when not known.
     pub(crate) line: u32,
     /// From 1.
     pub(crate) column: u32,
+}
+
+/// A source file of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SourceFile(Raw);
+
+impl SourceFile {
+    /// Where the compiler ran (of the sysroot's crates, where they were compiled), and the file as it was told of it, mostly
+    /// relative to that.
+    pub(crate) fn folder_and_name(self) -> (String, String) {
+        let text = |get: unsafe extern "C" fn(Raw, *mut c_uint) -> *const c_char| {
+            if self.0.is_null() {
+                return String::new();
+            }
+            let mut len = 0;
+            // SAFETY: a file of a live module.
+            let text = unsafe { get(self.0, &mut len) };
+            String::from_utf8_lossy(bytes_of(text, len as usize)).into_owned()
+        };
+        (text(api().LLVMDIFileGetDirectory), text(api().LLVMDIFileGetFilename))
+    }
 }
 
 /// A basic block.
@@ -439,15 +457,8 @@ impl Value {
         unsafe {
             let mut location = (api().LLVMInstructionGetDebugLoc)(self.0);
             while !location.is_null() {
-                let file = (api().LLVMDIScopeGetFile)((api().LLVMDILocationGetScope)(location));
-                let text = |get: unsafe extern "C" fn(Raw, *mut c_uint) -> *const c_char| {
-                    let mut len = 0;
-                    let text = if file.is_null() { null() } else { get(file, &mut len) };
-                    String::from_utf8_lossy(bytes_of(text, len as usize)).into_owned()
-                };
                 chain.push(SourcePlace {
-                    folder: text(api().LLVMDIFileGetDirectory),
-                    file: text(api().LLVMDIFileGetFilename),
+                    file: SourceFile((api().LLVMDIScopeGetFile)((api().LLVMDILocationGetScope)(location))),
                     line: (api().LLVMDILocationGetLine)(location),
                     column: (api().LLVMDILocationGetColumn)(location),
                 });
@@ -455,6 +466,21 @@ impl Value {
             }
         }
         chain
+    }
+
+    /// The instruction after one that does not end its block.
+    pub(crate) fn next(self) -> Option<Self> {
+        // SAFETY: callers ask this of instructions only.
+        Self::some(unsafe { (api().LLVMGetNextInstruction)(self.0) })
+    }
+
+    /// Whether exactly one operand of some instruction is this value.
+    pub(crate) fn has_one_use(self) -> bool {
+        // SAFETY: a live value, and a use of it.
+        unsafe {
+            let first = (api().LLVMGetFirstUse)(self.0);
+            !first.is_null() && (api().LLVMGetNextUse)(first).is_null()
+        }
     }
 
     /// The values of a phi and the blocks that they come from; nothing for other instructions.

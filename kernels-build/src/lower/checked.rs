@@ -12,21 +12,31 @@ mod table;
 
 use std::collections::HashSet;
 
-use super::{Pipeline, dump, entries, link};
+use super::entries::{self, Entry};
+use super::{Pipeline, dump, link, parallel};
 use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, FUNCTION, Machine, Module};
 use sites::Sites;
 
-/// Lowers the kernels of one target for the checker; nothing where there are none. The object's one symbol is `symbol`.
+/// Kernels that are worth a module of their own, so that all cores have work.
+const KERNELS_PER_MODULE: usize = 16;
+
+/// An object with the checker's code of some kernels.
+#[derive(Debug)]
+pub(crate) struct CheckedCode {
+    /// The one symbol that it defines for others.
+    pub(crate) symbol: String,
+    pub(crate) object: Vec<u8>,
+}
+
+/// Lowers the kernels of one target for the checker; the objects' symbols start with `symbol`.
 ///
 /// # Errors
 /// As [`lower`](super::lower).
-pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Result<Option<Vec<u8>>, LowerError> {
+pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Result<Vec<CheckedCode>, LowerError> {
     llvm::load(&job.llvm).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
     llvm::set_context_of_errors(&job.target);
-    let cpu = if triple.starts_with("x86_64") { "x86-64" } else { "generic" };
-    let machine = Machine::position_independent(triple, cpu, 2)
-        .map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })?;
+    let machine = machine(job, triple)?;
     let pipeline = Pipeline { job, machine, triple };
     let context = Context::new();
 
@@ -35,32 +45,55 @@ pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Resul
     module.set_target(triple, &pipeline.machine);
     let entries = entries::find(&context, &module, &pipeline)?;
     if entries.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     link::drop_anchors(&module);
     gather(&context, &module, &entries, &pipeline)?;
+    let linked = module.to_bitcode();
+    let parts: Vec<(usize, &[Entry])> = entries.chunks(KERNELS_PER_MODULE).enumerate().collect();
+    let lowered = parallel::map(&parts, |&(number, entries)| {
+        let symbol = format!("{symbol}_{number}");
+        let object = instrument(&linked, entries, job, triple, &symbol)?;
+        Ok(CheckedCode { symbol, object })
+    });
+    lowered.into_iter().collect()
+}
 
+fn machine(job: &LowerJob, triple: &str) -> Result<Machine, LowerError> {
+    let cpu = if triple.starts_with("x86_64") { "x86-64" } else { "generic" };
+    Machine::position_independent(triple, cpu, 2).map_err(|reason| LowerError::Llvm { path: job.llvm.clone(), reason })
+}
+
+/// Lowers some kernels of the linked module.
+fn instrument(
+    linked: &[u8],
+    entries: &[Entry],
+    job: &LowerJob,
+    triple: &str,
+    symbol: &str,
+) -> Result<Vec<u8>, LowerError> {
+    llvm::set_context_of_errors(&job.target);
+    let pipeline = Pipeline { job, machine: machine(job, triple)?, triple };
     let internal = |reason| pipeline.internal(reason);
+    let context = Context::new();
+    let module = context.parse(linked, &job.target).map_err(internal)?;
+    link::keep_only(&module, &entries.iter().map(|entry| entry.symbol.clone()).collect()).map_err(internal)?;
+
     let mut sites = Sites::default();
     overflow::report_and_go_on(&context, &module, &mut sites);
     module.run_scalar("default<O2>", &pipeline.machine).map_err(internal)?;
-    accesses::announce(&context, &module, &entries, &mut sites);
+    accesses::announce(&context, &module, entries, &mut sites);
     floats::announce(&context, &module, &mut sites);
     forget_effects(&module);
-    table::append(&context, &module, &entries, sites, &job.target, symbol);
+    table::append(&context, &module, entries, sites, &job.target, symbol);
     module.run("always-inline", None).map_err(internal)?;
     dump(&module, &job.target, "checked");
     module.verify().map_err(internal)?;
-    pipeline.machine.emit_object(&module).map(Some).map_err(internal)
+    pipeline.machine.emit_object(&module).map_err(internal)
 }
 
 /// Links what the kernels reach of the target's dependencies.
-fn gather(
-    context: &Context,
-    module: &Module,
-    entries: &[entries::Entry],
-    pipeline: &Pipeline<'_>,
-) -> Result<(), LowerError> {
+fn gather(context: &Context, module: &Module, entries: &[Entry], pipeline: &Pipeline<'_>) -> Result<(), LowerError> {
     let keep: HashSet<String> = entries.iter().map(|entry| entry.symbol.clone()).collect();
     let mut sources = link::Sources::without_sysroot(pipeline.job, pipeline)?;
     let mut elsewhere: HashSet<String> = HashSet::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::sites::{Sites, is_executors, of_kind};
+use super::sites::{Sites, of_kind};
 use crate::bundle::{CheckedSite, SiteFlags, SiteKind, SiteValue};
 use crate::llvm::{Builder, Context, Module, Type, Value, is_call, kind, opcode, ordering};
 use crate::lower::entries::{Entry, flattened};
@@ -18,9 +18,7 @@ pub(super) fn announce(context: &Context, module: &Module, entries: &[Entry], si
     for function in functions {
         let all: Vec<Value> = function.instructions().collect();
         for instruction in all {
-            if !is_executors(instruction) {
-                writer.visit(instruction);
-            }
+            writer.visit(instruction);
         }
     }
 }
@@ -73,7 +71,7 @@ impl Writer<'_> {
             return;
         }
         let site = self.access(SiteKind::Load, load.ty(), load.alignment());
-        let number = self.sites.number(load, site);
+        let Some(number) = self.sites.number(load, site) else { return };
         match bytes {
             1 | 2 | 4 | 8 | 16 => self.hook(load, &format!("load_{bytes}"), &[pointer], number),
             _ => self.hook(load, "load_n", &[pointer, self.usize(bytes)], number),
@@ -91,11 +89,11 @@ impl Writer<'_> {
         }
         if let Some(from) = copied_from(store) {
             let site = CheckedSite { bytes: bytes as u32, align: store.alignment(), ..of_kind(SiteKind::Copy) };
-            let number = self.sites.number(store, site);
+            let Some(number) = self.sites.number(store, site) else { return };
             return self.hook(store, "copy", &[pointer, from, self.usize(bytes)], number);
         }
         let site = self.access(SiteKind::Store, value.ty(), store.alignment());
-        let number = self.sites.number(store, site);
+        let Some(number) = self.sites.number(store, site) else { return };
         self.builder.before(store);
         match (bytes, self.bits(value)) {
             (1 | 2 | 4 | 8, Some(bits)) => self.hook(store, &format!("store_{bytes}"), &[pointer, bits], number),
@@ -110,7 +108,7 @@ impl Writer<'_> {
         }
         let mut site = self.access(SiteKind::Atomic, word, instruction.alignment());
         site.flags = flags | orders(instruction.ordering());
-        let number = self.sites.number(instruction, site);
+        let Some(number) = self.sites.number(instruction, site) else { return };
         self.hook(instruction, "atomic", &[pointer], number);
     }
 
@@ -119,7 +117,7 @@ impl Writer<'_> {
             return;
         }
         let site = CheckedSite { flags: orders(fence.ordering()), ..of_kind(SiteKind::Fence) };
-        let number = self.sites.number(fence, site);
+        let Some(number) = self.sites.number(fence, site) else { return };
         self.hook(fence, "fence", &[], number);
     }
 
@@ -135,18 +133,18 @@ impl Writer<'_> {
             if self.is_private(to) && self.is_private(from) {
                 return;
             }
-            let number = self.sites.number(call, of_kind(SiteKind::Copy));
+            let Some(number) = self.sites.number(call, of_kind(SiteKind::Copy)) else { return };
             let bytes = self.length(call, arguments[2]);
             self.hook(call, "copy", &[to, from, bytes], number);
         } else if is(["llvm.memset", "memset"]) {
             if self.is_private(arguments[0]) {
                 return;
             }
-            let number = self.sites.number(call, of_kind(SiteKind::Store));
+            let Some(number) = self.sites.number(call, of_kind(SiteKind::Store)) else { return };
             let bytes = self.length(call, arguments[2]);
             self.hook(call, "store_n", &[arguments[0], bytes], number);
         } else if is(["memcmp", "bcmp"]) {
-            let number = self.sites.number(call, of_kind(SiteKind::Load));
+            let Some(number) = self.sites.number(call, of_kind(SiteKind::Load)) else { return };
             let bytes = self.length(call, arguments[2]);
             for pointer in [arguments[0], arguments[1]] {
                 self.hook(call, "load_n", &[pointer, bytes], number);
@@ -256,11 +254,10 @@ fn copied_from(store: Value) -> Option<Value> {
     if !load.is_instruction() || load.opcode() != opcode::LOAD || load.ty().kind() != kind::INTEGER {
         return None;
     }
-    let one_user = load.users().len() == 1;
-    if !one_user || load.block() != store.block() || load.ordering() != ordering::NOT_ATOMIC {
+    if !load.has_one_use() || load.block() != store.block() || load.ordering() != ordering::NOT_ATOMIC {
         return None;
     }
-    let mut between = load.block().instructions().skip_while(|i| *i != load).skip(1).take_while(|i| *i != store);
+    let mut between = std::iter::successors(load.next(), |i| i.next()).take_while(|i| *i != store);
     let disturbs = |i: Value| {
         matches!(i.opcode(), opcode::STORE | opcode::FENCE | opcode::ATOMICRMW | opcode::CMPXCHG) || is_call(i)
     };

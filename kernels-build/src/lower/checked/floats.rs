@@ -100,9 +100,10 @@ impl Look {
             _ if ty == self.ty => 0,
             _ => return,
         };
-        let Some(after) = next(instruction) else { return };
+        let Some(after) = instruction.next() else { return };
         let site = CheckedSite { operation: operation.to_owned(), ..of_kind(SiteKind::Float) };
-        let number = context.int(32).int_value(u64::from(sites.number(instruction, site)));
+        let Some(number) = sites.number(instruction, site) else { return };
+        let number = context.int(32).int_value(u64::from(number));
         let builder = context.builder();
         builder.before(after);
         let count = context.int(32).int_value(operands.len().min(2) as u64);
@@ -122,9 +123,4 @@ impl Look {
             look([instruction, first, second].map(|vector| builder.extract_element(vector, lane)));
         }
     }
-}
-
-/// The instruction after one that does not end its block.
-fn next(instruction: Value) -> Option<Value> {
-    instruction.block().instructions().skip_while(|other| *other != instruction).nth(1)
 }

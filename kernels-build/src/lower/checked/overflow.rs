@@ -35,11 +35,13 @@ pub(super) fn report_and_go_on(context: &Context, module: &Module, sites: &mut S
             if panicking.first() != call || rest.first().incoming().is_some() {
                 continue;
             }
-            let number =
-                sites.number(call, CheckedSite { operation: operation.clone(), ..of_kind(SiteKind::Overflow) });
+            let site = CheckedSite { operation: operation.clone(), ..of_kind(SiteKind::Overflow) };
+            let number = sites.number(call, site);
             let old: Vec<Value> = panicking.instructions().collect();
-            builder.before(call);
-            builder.call_function(hook, &[context.int(32).int_value(u64::from(number))]);
+            if let Some(number) = number {
+                builder.before(call);
+                builder.call_function(hook, &[context.int(32).int_value(u64::from(number))]);
+            }
             old.into_iter().rev().for_each(Value::erase);
             builder.at_end(panicking);
             builder.branch(rest);

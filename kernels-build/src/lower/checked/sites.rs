@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::bundle::{CheckedSite, SiteKind};
-use crate::llvm::{SourcePlace, Value};
+use crate::llvm::{SourceFile, SourcePlace, Value};
 use crate::lower::names::demangle;
 
 /// The places of a module; a hook names one by its number.
@@ -11,21 +11,59 @@ use crate::lower::names::demangle;
 pub(super) struct Sites {
     numbers: HashMap<CheckedSite, u32>,
     all: Vec<CheckedSite>,
+    files: HashMap<SourceFile, File>,
+    functions: HashMap<Value, String>,
+}
+
+/// What is known of a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct File {
+    name: String,
+    owner: Owner,
+}
+
+/// Whose a source file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    User,
+    Std,
+    DeviceCrate,
+    /// The part of the device crate that asks the executor where a thread stands.
+    Executor,
 }
 
 impl Sites {
-    /// The number of a place: what happens there, with the source line of the instruction.
-    pub(super) fn number(&mut self, instruction: Value, site: CheckedSite) -> u32 {
-        let SourcePlace { file, line, column, .. } = place(&instruction.source_chain());
-        let function = demangle(&instruction.parent_function().name());
-        let site = CheckedSite { file, line, column, function, ..site };
+    /// The number of a place: what happens there, with the source line of the instruction. Nothing for an instruction that only
+    /// asks the executor where its thread stands, as every index does.
+    pub(super) fn number(&mut self, instruction: Value, site: CheckedSite) -> Option<u32> {
+        let chain = instruction.source_chain();
+        let owners: Vec<Owner> = chain.iter().map(|place| self.file(place.file).owner).collect();
+        if owners.iter().find(|owner| **owner != Owner::Std) == Some(&Owner::Executor) {
+            return None;
+        }
+        let site = match chain.get(written(&chain, &owners)) {
+            Some(place) => {
+                CheckedSite { file: self.file(place.file).name.clone(), line: place.line, column: place.column, ..site }
+            }
+            None => site,
+        };
+        let function = instruction.parent_function();
+        let function = self.functions.entry(function).or_insert_with(|| demangle(&function.name())).clone();
+        let site = CheckedSite { function, ..site };
         if let Some(number) = self.numbers.get(&site) {
-            return *number;
+            return Some(*number);
         }
         let number = u32::try_from(self.all.len()).expect("a module has fewer than 2^32 instructions");
         self.numbers.insert(site.clone(), number);
         self.all.push(site);
-        number
+        Some(number)
+    }
+
+    fn file(&mut self, file: SourceFile) -> &File {
+        self.files.entry(file).or_insert_with(|| {
+            let (folder, name) = file.folder_and_name();
+            File { owner: owner(&folder, &name), name }
+        })
     }
 
     pub(super) fn into_inner(self) -> Vec<CheckedSite> {
@@ -38,32 +76,23 @@ pub(super) fn of_kind(kind: SiteKind) -> CheckedSite {
     CheckedSite { kind: kind as u32, ..CheckedSite::default() }
 }
 
-/// The innermost place that is neither the standard library's nor the device crate's: what the user wrote.
-fn place(chain: &[SourcePlace]) -> SourcePlace {
-    let own = chain.iter().find(|place| place.line != 0 && !is_std(place) && !is_device_crate(place));
-    own.or(chain.first()).cloned().unwrap_or_default()
+/// Which place of a chain the user wrote: the innermost one that is no library's.
+fn written(chain: &[SourcePlace], owners: &[Owner]) -> usize {
+    let mut all = chain.iter().zip(owners);
+    all.position(|(place, owner)| place.line != 0 && *owner == Owner::User).unwrap_or(0)
 }
 
-fn path(place: &SourcePlace) -> String {
-    if place.file.starts_with('/') { place.file.clone() } else { format!("{}/{}", place.folder, place.file) }
-}
-
-fn is_std(place: &SourcePlace) -> bool {
-    let path = path(place);
-    ["/library/core/", "/library/alloc/", "/library/std/"].iter().any(|part| path.contains(part))
-}
-
-/// Whether a place is in the device crate, which is a path dependency or comes from a registry.
-fn is_device_crate(place: &SourcePlace) -> bool {
-    let path = path(place);
-    path.contains("/kernels-device/src/") || path.contains("/warpsmith-device-")
-}
-
-/// Whether an instruction only asks the executor where its thread stands, as every index does.
-pub(super) fn is_executors(instruction: Value) -> bool {
-    let chain = instruction.source_chain();
-    let written = chain.iter().find(|place| !is_std(place));
-    written.is_some_and(|place| is_device_crate(place) && place.file.ends_with("src/host.rs"))
+/// Whose a file is, by the folder that the compiler ran in and the name that it was given. The device crate is a path dependency
+/// or comes from a registry.
+fn owner(folder: &str, name: &str) -> Owner {
+    let path = if name.starts_with('/') { name.to_owned() } else { format!("{folder}/{name}") };
+    if ["/library/core/", "/library/alloc/", "/library/std/"].iter().any(|part| path.contains(part)) {
+        Owner::Std
+    } else if path.contains("/kernels-device/src/") || path.contains("/warpsmith-device-") {
+        if path.ends_with("/src/host.rs") { Owner::Executor } else { Owner::DeviceCrate }
+    } else {
+        Owner::User
+    }
 }
 
 #[cfg(test)]
@@ -71,30 +100,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_line_is_the_place() {
-        let chain = |files: &[(&str, &str)]| -> Vec<SourcePlace> {
-            let place = |(line, (folder, file)): (u32, &(&str, &str))| SourcePlace {
-                folder: (*folder).to_owned(),
-                file: (*file).to_owned(),
-                line,
-                column: 5,
-            };
-            (1..).zip(files).map(place).collect()
-        };
-        let user = ("/home/u/app", "src/main.rs");
-        let core = ("/rustc/0123", "library/core/src/slice/index.rs");
-        let device = ("/home/u/warpsmith/kernels-device", "src/shared/phases.rs");
-        let published = ("/home/u", "/home/u/.cargo/registry/src/x/warpsmith-device-0.1.0/src/view.rs");
-        for (files, line) in [
-            (&[user][..], 1),
-            (&[core, user], 2),
-            (&[core, device, ("/home/u/app", "src/helpers.rs"), user], 3),
-            (&[published, user], 2),
-            (&[core, device], 1),
+    fn files_are_known_by_their_paths() {
+        for (folder, name, expected) in [
+            ("/home/u/app", "src/main.rs", Owner::User),
+            ("/home/u/app", "src/host.rs", Owner::User),
+            ("/rustc/0123", "library/core/src/slice/index.rs", Owner::Std),
+            ("/x", "/home/u/.rustup/lib/rustlib/src/rust/library/alloc/src/vec/mod.rs", Owner::Std),
+            ("/home/u/warpsmith/kernels-device", "src/shared/phases.rs", Owner::DeviceCrate),
+            ("/home/u/warpsmith/kernels-device", "src/host.rs", Owner::Executor),
+            ("/home/u", "/home/u/.cargo/registry/src/x/warpsmith-device-0.1.0/src/host.rs", Owner::Executor),
         ] {
-            let found = place(&chain(files));
-            assert_eq!((found.line, found.file.as_str()), (line, files[line as usize - 1].1));
+            assert_eq!(owner(folder, name), expected, "{folder} {name}");
         }
-        assert_eq!(place(&[]), SourcePlace::default());
     }
 }
