@@ -8,6 +8,8 @@
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
+pub use crate::host::{Context, ThreadPlace};
+
 /// Version of the agreement in this file; part of every [`KernelDesc`].
 pub const ABI_VERSION: u32 = 2;
 
@@ -377,6 +379,8 @@ pub unsafe trait KernelParam: 'static {
     type Abi0;
     /// Second argument of the device entry, or `()`.
     type Abi1;
+    /// What [`Self::memory`] gives: a reference without elements, or `()`.
+    type Memory;
     /// What the kernel's function receives.
     type Bound<'s>;
     /// Shape of the parameter.
@@ -387,6 +391,24 @@ pub unsafe trait KernelParam: 'static {
     /// # Safety
     /// `raw` comes from a launch that is running, and no other thread's run uses the same index witness.
     unsafe fn from_raw<'s>(raw: Self::Raw, scope: &'s Scope) -> Self::Bound<'s>;
+
+    /// The memory behind `raw` as the function that runs threads on the host receives it: a reference, so that the compiler knows
+    /// it to be apart from what the executor itself writes.
+    ///
+    /// # Safety
+    /// As [`Self::from_raw`].
+    unsafe fn memory(raw: &Self::Raw) -> Self::Memory;
+
+    /// `raw`, with the address of the reference that [`Self::memory`] gave.
+    #[must_use]
+    fn with_memory(raw: Self::Raw, memory: Self::Memory) -> Self::Raw;
+
+    /// Whether the thread at a place finds its own element inside, as far as the parameter has such: true of a place only if it
+    /// is of those before it in a row of threads.
+    #[must_use]
+    fn reaches(_raw: &Self::Raw, _place: &ThreadPlace) -> bool {
+        true
+    }
 
     /// Makes the parameter from the device entry's arguments.
     ///
@@ -409,6 +431,7 @@ unsafe impl<T: KernelValue> KernelParam for Value<T> {
     type Raw = T;
     type Abi0 = ByVal<T>;
     type Abi1 = ();
+    type Memory = ();
     type Bound<'s> = T;
     const DESC: ParamDesc = ParamDesc {
         kind: ParamKind::Value,
@@ -419,6 +442,12 @@ unsafe impl<T: KernelValue> KernelParam for Value<T> {
     };
 
     unsafe fn from_raw(raw: T, _scope: &Scope) -> T {
+        raw
+    }
+
+    unsafe fn memory(_raw: &Self::Raw) {}
+
+    fn with_memory(raw: Self::Raw, (): ()) -> Self::Raw {
         raw
     }
 
@@ -462,6 +491,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
     type Raw = RawSlice<T>;
     type Abi0 = &'static [T; 0];
     type Abi1 = usize;
+    type Memory = &'static [T; 0];
     type Bound<'s> = &'s [T];
     const DESC: ParamDesc = ParamDesc {
         kind: ParamKind::Slice,
@@ -474,6 +504,22 @@ unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
     unsafe fn from_raw(raw: RawSlice<T>, _scope: &Scope) -> &[T] {
         // SAFETY: the launch borrowed `len` elements at `ptr` from a buffer for its whole run.
         unsafe { core::slice::from_raw_parts(raw.ptr, raw.len) }
+    }
+
+    #[inline]
+    unsafe fn memory(raw: &RawSlice<T>) -> &'static [T; 0] {
+        // SAFETY: the address of borrowed elements, aligned and not null; there are no elements in the array.
+        unsafe { &*raw.ptr.cast::<[T; 0]>() }
+    }
+
+    #[inline]
+    fn with_memory(raw: RawSlice<T>, memory: &'static [T; 0]) -> RawSlice<T> {
+        RawSlice { ptr: (&raw const *memory).cast(), ..raw }
+    }
+
+    #[inline]
+    fn reaches(raw: &RawSlice<T>, place: &ThreadPlace) -> bool {
+        place.global < raw.len as u64
     }
 
     unsafe fn from_abi<'s>(abi0: &'static [T; 0], abi1: usize, _scope: &'s Scope) -> &'s [T] {
@@ -511,6 +557,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
     type Raw = RawPtr<T>;
     type Abi0 = &'static T;
     type Abi1 = ();
+    type Memory = &'static T;
     type Bound<'s> = &'s T;
     const DESC: ParamDesc = ParamDesc {
         kind: ParamKind::Ref,
@@ -523,6 +570,17 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
     unsafe fn from_raw(raw: RawPtr<T>, _scope: &Scope) -> &T {
         // SAFETY: the launch borrowed one element at `ptr` from a buffer for its whole run.
         unsafe { &*raw.ptr }
+    }
+
+    #[inline]
+    unsafe fn memory(raw: &RawPtr<T>) -> &'static T {
+        // SAFETY: as in `from_raw`.
+        unsafe { &*raw.ptr }
+    }
+
+    #[inline]
+    fn with_memory(_raw: RawPtr<T>, memory: &'static T) -> RawPtr<T> {
+        RawPtr { ptr: memory }
     }
 
     unsafe fn from_abi<'s>(abi0: &'static T, (): (), _scope: &'s Scope) -> &'s T {
@@ -548,12 +606,29 @@ macro_rules! wrapped_params {
             type Raw = <$param as KernelParam>::Raw;
             type Abi0 = <$param as KernelParam>::Abi0;
             type Abi1 = <$param as KernelParam>::Abi1;
+            type Memory = <$param as KernelParam>::Memory;
             type Bound<'s> = <$param as KernelParam>::Bound<'s>;
             const DESC: ParamDesc = <$param as KernelParam>::DESC;
 
             unsafe fn from_raw<'s>(raw: Self::Raw, scope: &'s Scope) -> Self::Bound<'s> {
                 // SAFETY: the caller promises the same.
                 unsafe { <$param as KernelParam>::from_raw(raw, scope) }
+            }
+
+            #[inline]
+            unsafe fn memory(raw: &Self::Raw) -> Self::Memory {
+                // SAFETY: the caller promises the same.
+                unsafe { <$param as KernelParam>::memory(raw) }
+            }
+
+            #[inline]
+            fn with_memory(raw: Self::Raw, memory: Self::Memory) -> Self::Raw {
+                <$param as KernelParam>::with_memory(raw, memory)
+            }
+
+            #[inline]
+            fn reaches(raw: &Self::Raw, place: &ThreadPlace) -> bool {
+                <$param as KernelParam>::reaches(raw, place)
             }
 
             unsafe fn from_abi<'s>(abi0: Self::Abi0, abi1: Self::Abi1, scope: &'s Scope) -> Self::Bound<'s> {
@@ -576,6 +651,7 @@ macro_rules! pointer_params {
             type Raw = RawPtr<T>;
             type Abi0 = $pointer;
             type Abi1 = ();
+            type Memory = ();
             type Bound<'s> = $pointer;
             const DESC: ParamDesc = ParamDesc {
                 kind: ParamKind::Pointer,
@@ -587,6 +663,12 @@ macro_rules! pointer_params {
 
             unsafe fn from_raw(raw: RawPtr<T>, _scope: &Scope) -> $pointer {
                 raw.ptr.$cast()
+            }
+
+            unsafe fn memory(_raw: &Self::Raw) {}
+
+            fn with_memory(raw: Self::Raw, (): ()) -> Self::Raw {
+                raw
             }
 
             unsafe fn from_abi(abi0: $pointer, (): (), _scope: &Scope) -> $pointer {

@@ -1,18 +1,27 @@
 //! What the device functions ask of the CPU executor, which provides it block by block.
 //!
-//! The executor makes one [`Context`] for each core that runs blocks, moves it from thread to thread, and implements
-//! [`Block`] for what the threads of a block do together. Kernels never name this module.
+//! The executor makes a [`Context`] for what runs threads one after another, a core or a coroutine, which moves from thread to
+//! thread, and implements [`Block`] for what the threads of a block do together. Kernels never name this module.
+//!
+//! # Threads as iterations of a loop
+//! [`Context::run_threads`] is inlined into the function that `#[kernel]` writes, and the kernel into it: so the threads of a
+//! row of a block are iterations of a loop. What a kernel asks about its place then costs nothing: the loop stores the
+//! address of its context in a thread-local, the question loads it, and since the context is an exclusive reference that the
+//! function was given, and the kernel's buffers are other arguments of it, the compiler knows that no store of the kernel
+//! changes the context. It follows the answers back to the loop's counter, and may vectorise the loop.
 
 use core::cell::Cell;
 use core::fmt;
+use core::hint::assert_unchecked;
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use std::thread_local;
 
+use crate::abi::Scope;
 use crate::constant::ConstantDesc;
-use crate::index::Dim3;
+use crate::index::{Dim3, along, layered_y};
 
 /// Where a call stands in the source.
 pub type Place = &'static Location<'static>;
@@ -22,6 +31,9 @@ pub const WARP_SIZE: u32 = 32;
 
 /// What the threads of a block do together.
 pub trait Block {
+    /// Turns to a new block, by its linear number in the grid: no thread has started, and shared memory holds nothing.
+    fn next_block(&self, number: u64);
+
     /// Whether threads can wait for each other: not when the kernel was launched as one that never does.
     fn can_wait(&self) -> bool;
 
@@ -246,7 +258,8 @@ pub struct LaunchScope<'a> {
     pub constants: &'a dyn ConstantValues,
 }
 
-/// One core's view of the launch: which thread of which block runs on it now.
+/// What runs threads one after another: which thread of which block it is at.
+#[derive(Clone)]
 pub struct Context<'a> {
     block: &'a dyn Block,
     launch: LaunchScope<'a>,
@@ -254,11 +267,23 @@ pub struct Context<'a> {
     first_stamp: Cell<u64>, // Of the block's first thread.
     next_stamp: Cell<u64>,  // From here to `end_of_stamps` nobody has had any.
     end_of_stamps: Cell<u64>,
-    running: Cell<bool>,
+    number: Cell<u64>, // Of the block in the grid.
     block_idx: Cell<Dim3>,
     first_global: Cell<u64>,
     thread_idx: Cell<Dim3>,
     thread: Cell<u32>,
+    place: Cell<ThreadPlace>,
+}
+
+/// Where a thread is in its grid, in the numbers that index witnesses hold.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadPlace {
+    /// Its number.
+    pub global: u64,
+    /// Its place along x.
+    pub x: u64,
+    /// Its place along y, layer after layer.
+    pub y: u64,
 }
 
 /// Thread runs get their stamps from here; 0 is never one.
@@ -279,11 +304,12 @@ impl<'a> Context<'a> {
             first_stamp: Cell::new(0),
             next_stamp: Cell::new(0),
             end_of_stamps: Cell::new(0),
-            running: Cell::new(false),
+            number: Cell::new(0),
             block_idx: Cell::new(zero),
             first_global: Cell::new(0),
             thread_idx: Cell::new(zero),
             thread: Cell::new(0),
+            place: Cell::new(ThreadPlace { global: 0, x: 0, y: 0 }),
         }
     }
 
@@ -292,17 +318,89 @@ impl<'a> Context<'a> {
         self.launch.constants.find(constant)
     }
 
-    /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
-    #[cfg(not(warpsmith_checked))]
-    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(*const Context<'static>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0);
+    /// Runs `count` threads, from the one of the context's block that has the linear number `first`, each to its end; where the
+    /// block ends, the next one begins. After a panic the context stands at the thread that panicked, and is still the calling OS
+    /// thread's: see [`outside`].
+    ///
+    /// `reaches` says whether the kernel's memory holds the element of the thread at a place, and of those before it in a row of
+    /// threads. It changes nothing but the speed: for rows that lie inside, the body is compiled once more, where its
+    /// comparisons with the ends of that memory are known.
+    ///
+    /// # Safety
+    /// `first` is a thread of the block. The caller is inside [`outside`], or ends the borrow of `self` not before
+    /// it has called [`run_threads`](Self::run_threads) for another context or left. `reaches` is true of a place only if it is
+    /// of those with the same `y` and smaller or equal `global` and `x`.
+    #[inline(always)]
+    pub unsafe fn run_threads(
+        &mut self,
+        first: u32,
+        count: u64,
+        reaches: impl Fn(&ThreadPlace) -> bool,
+        body: impl Fn(&Scope),
+    ) {
+        let context: *const Self = &raw const *self;
+        // SAFETY: `self` is borrowed until this function returns, and used through this pointer alone.
+        let this = unsafe { &*context };
+        let run = |thread: u32, index: Dim3, place: ThreadPlace| {
+            set_current_context(context.cast());
+            this.thread_idx.set(index);
+            this.thread.set(thread);
+            this.place.set(place);
+            // SAFETY: this is a thread's run, and the scope ends with it.
+            let scope = unsafe { Scope::new() };
+            body(&scope);
+        };
+        let width = this.launch.block_dim.x;
+        let (mut thread, mut left) = (first, count);
+        while left > 0 {
+            if u64::from(thread) == this.threads_per_block {
+                this.next_block();
+                thread = 0;
             }
+            let start = this.position(thread);
+            let count = left.min(u64::from(width - start.x)) as u32;
+            // SAFETY: neither `start.x + count` nor `thread + count` passes the block's number of threads.
+            let nth =
+                |nth: u32| unsafe { (thread.unchecked_add(nth), Dim3 { x: start.x.unchecked_add(nth), ..start }) };
+            let (begin, end) = (this.place_of(thread, start), nth(count - 1));
+            let end = this.place_of(end.0, end.1);
+            if begin.global <= end.global && begin.x <= end.x && reaches(&end) {
+                for (thread, index) in (0..count).map(nth) {
+                    let place = this.place_of(thread, index);
+                    // SAFETY: nothing wraps around between the row's ends, so that the thread is at or before `end`.
+                    unsafe { assert_unchecked(reaches(&place)) };
+                    run(thread, index, place);
+                }
+            } else {
+                for (thread, index) in (0..count).map(nth) {
+                    run(thread, index, this.place_of(thread, index));
+                }
+            }
+            thread += count;
+            left -= u64::from(count);
         }
-        let _restore = Restore(CURRENT.replace(ptr::from_ref(self).cast()));
-        f()
+    }
+
+    /// Where a thread of the block is in the grid.
+    #[inline(always)]
+    fn place_of(&self, thread: u32, index: Dim3) -> ThreadPlace {
+        let (block, dim) = (self.block_idx.get(), self.launch.block_dim);
+        ThreadPlace {
+            global: self.first_global.get().wrapping_add(u64::from(thread)),
+            x: along(block.x, dim.x, index.x),
+            y: layered_y(index, block, dim, self.launch.grid_dim),
+        }
+    }
+
+    /// A thread's index in its block, by its linear number.
+    #[inline]
+    fn position(&self, thread: u32) -> Dim3 {
+        let Dim3 { x, y, .. } = self.launch.block_dim;
+        if thread < x {
+            Dim3 { x: thread, y: 0, z: 0 }
+        } else {
+            Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
+        }
     }
 
     /// Kernels never call it.
@@ -320,9 +418,17 @@ impl<'a> Context<'a> {
         } else {
             Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
         };
+        self.number.set(block);
         self.block_idx.set(position);
         self.first_global.set(block.wrapping_mul(self.threads_per_block));
         self.take_stamps();
+    }
+
+    /// Moves to the block after this.
+    fn next_block(&self) {
+        let number = self.number.get() + 1;
+        self.block.next_block(number);
+        self.set_block(number);
     }
 
     /// Takes stamps for a block that starts. Blocks that never start take none: a grid may have more threads than there are
@@ -342,20 +448,18 @@ impl<'a> Context<'a> {
     /// Moves to a thread of the block, by its linear number.
     #[inline]
     pub fn set_thread(&self, thread: u32) {
-        let Dim3 { x, y, .. } = self.launch.block_dim;
-        let position = if thread < x {
-            Dim3 { x: thread, y: 0, z: 0 }
-        } else {
-            Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
-        };
-        self.thread_idx.set(position);
+        let index = self.position(thread);
+        self.thread_idx.set(index);
         self.thread.set(thread);
+        self.place.set(self.place_of(thread, index));
     }
 
-    /// Says whether a kernel's code runs now, as opposed to the executor's own.
-    #[inline]
-    pub fn set_running(&self, running: bool) {
-        self.running.set(running);
+    /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        outside(|| {
+            set_current_context(ptr::from_ref(self).cast());
+            f()
+        })
     }
 
     /// The thread's linear number in its block.
@@ -407,8 +511,8 @@ impl<'a> Context<'a> {
     }
 
     #[inline]
-    pub(crate) fn global(&self) -> u64 {
-        self.first_global.get().wrapping_add(u64::from(self.thread.get()))
+    pub(crate) fn place(&self) -> ThreadPlace {
+        self.place.get()
     }
 
     #[inline]
@@ -433,6 +537,18 @@ fn current_context() -> *const Context<'static> {
     CURRENT.get()
 }
 
+#[cfg(not(warpsmith_checked))]
+#[inline]
+fn set_current_context(context: *const Context<'static>) {
+    CURRENT.set(context);
+}
+
+/// Kernels never call it.
+#[cfg(warpsmith_checked)]
+fn set_current_context(_: *const Context<'static>) {
+    unreachable!("the executor is the program's own")
+}
+
 /// The program's own answer, for code that the checker runs in its place: there is one context for both.
 #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
 #[unsafe(no_mangle)]
@@ -450,6 +566,20 @@ fn current_context() -> *const Context<'static> {
     __warpsmith_current_context()
 }
 
+/// Runs `f`, which may change the calling OS thread's context; the one before comes back after it.
+#[inline]
+pub fn outside<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(*const Context<'static>);
+    impl Drop for Restore {
+        #[inline]
+        fn drop(&mut self) {
+            set_current_context(self.0);
+        }
+    }
+    let _restore = Restore(current_context());
+    f()
+}
+
 /// Runs `f` on the calling thread's context, or gives `None` outside a kernel.
 #[inline]
 pub fn try_current<R>(f: impl FnOnce(&Context<'_>) -> R) -> Option<R> {
@@ -457,9 +587,9 @@ pub fn try_current<R>(f: impl FnOnce(&Context<'_>) -> R) -> Option<R> {
     if context.is_null() {
         return None;
     }
-    // SAFETY: `enter` put the address of a context there that it borrows until it has put the earlier one back.
-    let context = unsafe { &*context };
-    context.running.get().then(|| f(context))
+    // SAFETY: `enter` and `run_threads` put the address of a context there that they borrow; whoever calls them puts the earlier
+    // one back, or stands in another context, before that borrow ends.
+    Some(f(unsafe { &*context }))
 }
 
 /// Runs `f` on the calling thread's context.

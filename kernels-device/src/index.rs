@@ -79,7 +79,17 @@ mod position {
     #[inline]
     #[track_caller]
     pub(super) fn thread_in_grid() -> (u64, Stamp) {
-        current("global_idx", |context| (context.global(), Stamp { run: context.stamp(), ..Stamp::EMPTY }))
+        current("global_idx", |context| (context.place().global, Stamp::of(context)))
+    }
+
+    /// Places along x and y, and the thread's run.
+    #[inline]
+    #[track_caller]
+    pub(super) fn thread_in_plane() -> (u64, u64, Stamp) {
+        current("global_idx_2d", |context| {
+            let place = context.place();
+            (place.x, place.y, Stamp::of(context))
+        })
     }
 }
 
@@ -185,11 +195,17 @@ impl Stamp {
     #[inline]
     #[cfg_attr(not(warpsmith_device), track_caller)]
     pub(crate) fn now() -> Self {
-        Self {
-            #[cfg(not(warpsmith_device))]
-            run: crate::host::current("an index witness", |context| context.stamp()),
-            _bound_to_its_thread: PhantomData,
-        }
+        #[cfg(warpsmith_device)]
+        return Self::EMPTY;
+        #[cfg(not(warpsmith_device))]
+        crate::host::current("an index witness", Self::of)
+    }
+
+    /// The run of the thread that a context is at.
+    #[cfg(not(warpsmith_device))]
+    #[inline]
+    fn of(context: &crate::host::Context<'_>) -> Self {
+        Self { run: context.stamp(), ..Self::EMPTY }
     }
 
     /// Panics when the witness was made by another run.
@@ -436,7 +452,7 @@ impl core::fmt::Debug for Idx2 {
 
 /// `block * dim + thread` in 64 bits.
 #[inline]
-fn along(block: u32, dim: u32, thread: u32) -> u64 {
+pub(crate) fn along(block: u32, dim: u32, thread: u32) -> u64 {
     u64::from(block).wrapping_mul(u64::from(dim)).wrapping_add(u64::from(thread))
 }
 
@@ -445,11 +461,22 @@ fn along(block: u32, dim: u32, thread: u32) -> u64 {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn global_idx_2d() -> Idx2 {
-    let (thread, block, dim, grid) = (thread_idx(), block_idx(), block_dim(), grid_dim());
+    #[cfg(warpsmith_device)]
+    let (x, y, stamp) = {
+        let (thread, block, dim, grid) = (thread_idx(), block_idx(), block_dim(), grid_dim());
+        (along(block.x, dim.x, thread.x), layered_y(thread, block, dim, grid), Stamp::EMPTY)
+    };
+    #[cfg(not(warpsmith_device))]
+    let (x, y, stamp) = position::thread_in_plane();
+    Idx2 { x: x as usize, y: y as usize, stamp }
+}
+
+/// The place along y of [`Idx2`], layer after layer.
+#[inline]
+pub(crate) fn layered_y(thread: Dim3, block: Dim3, dim: Dim3, grid: Dim3) -> u64 {
     let rows = u64::from(grid.y).wrapping_mul(u64::from(dim.y));
     let layer = along(block.z, dim.z, thread.z);
-    let y = layer.wrapping_mul(rows).wrapping_add(along(block.y, dim.y, thread.y));
-    Idx2 { x: along(block.x, dim.x, thread.x) as usize, y: y as usize, stamp: Stamp::now() }
+    layer.wrapping_mul(rows).wrapping_add(along(block.y, dim.y, thread.y))
 }
 
 /// One dimension of a grid-stride walk.

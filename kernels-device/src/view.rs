@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 
 use crate::abi::{
-    ByVal, DeviceElement, KernelParam, KernelValue, ParamDesc, ParamKind, Scope, fold_layout, leaf_layout,
+    ByVal, DeviceElement, KernelParam, KernelValue, ParamDesc, ParamKind, Scope, ThreadPlace, fold_layout, leaf_layout,
 };
 use crate::index::{GlobalIdx, Idx2, Idx3, RunIdx, Stamp};
 
@@ -86,6 +86,14 @@ pub unsafe trait OwnershipMap: KernelValue {
 
     /// The witness's element; `None` when it lies outside the map's shape.
     fn element(&self, index: &Self::Index) -> Option<usize>;
+
+    /// Whether the thread at a place finds its own element in a slice of `len`, as far as the map can say it at a glance: true of
+    /// a place only if it is of those before it in a row of threads. It makes the executor faster, and no access relies on it.
+    #[doc(hidden)]
+    #[must_use]
+    fn reaches(&self, _len: usize, _place: &ThreadPlace) -> bool {
+        true
+    }
 }
 
 /// Thread `t` of the grid owns element `t`, and by grid strides every element that is a multiple of the number of
@@ -106,6 +114,11 @@ unsafe impl OwnershipMap for Linear {
     #[inline]
     fn element(&self, index: &GlobalIdx) -> Option<usize> {
         Some(index.get())
+    }
+
+    #[inline]
+    fn reaches(&self, len: usize, place: &ThreadPlace) -> bool {
+        place.global < len as u64
     }
 }
 
@@ -203,6 +216,11 @@ unsafe impl OwnershipMap for Plane {
     #[inline]
     fn element(&self, index: &Idx2) -> Option<usize> {
         self.place(index.x(), index.y())
+    }
+
+    #[inline]
+    fn reaches(&self, _len: usize, place: &ThreadPlace) -> bool {
+        place.x < self.width as u64 && place.y < self.height as u64
     }
 }
 
@@ -431,6 +449,7 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> KernelParam for GridSliceMut<'sta
     type Raw = RawGridSlice<T, M>;
     type Abi0 = &'static mut [MaybeUninit<T>; 0];
     type Abi1 = ByVal<GridExtent<M>>;
+    type Memory = &'static mut [MaybeUninit<T>; 0];
     type Bound<'s> = GridSliceMut<'s, T, M>;
     const DESC: ParamDesc = {
         assert!(align_of::<GridExtent<M>>() == 8, "an ownership map is aligned to at most 8 bytes");
@@ -445,6 +464,23 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> KernelParam for GridSliceMut<'sta
 
     unsafe fn from_raw<'s>(raw: RawGridSlice<T, M>, _scope: &'s Scope) -> GridSliceMut<'s, T, M> {
         GridSliceMut { ptr: raw.ptr, len: raw.extent.len, map: raw.extent.map, _scope: PhantomData }
+    }
+
+    #[inline]
+    unsafe fn memory(raw: &RawGridSlice<T, M>) -> &'static mut [MaybeUninit<T>; 0] {
+        // SAFETY: the address of a buffer's elements, aligned and not null; there are no elements in the array. What the
+        // function that receives it reaches through it are the elements of its own threads, which nobody else reaches meanwhile.
+        unsafe { &mut *raw.ptr.cast::<[MaybeUninit<T>; 0]>() }
+    }
+
+    #[inline]
+    fn with_memory(raw: RawGridSlice<T, M>, memory: &'static mut [MaybeUninit<T>; 0]) -> RawGridSlice<T, M> {
+        RawGridSlice { ptr: (&raw mut *memory).cast(), ..raw }
+    }
+
+    #[inline]
+    fn reaches(raw: &RawGridSlice<T, M>, place: &ThreadPlace) -> bool {
+        raw.extent.map.reaches(raw.extent.len, place)
     }
 
     unsafe fn from_abi<'s>(

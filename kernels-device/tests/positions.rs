@@ -1,11 +1,13 @@
 //! Positions and witnesses against plain arithmetic, for a thread that the test moves about by hand.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
+use warpsmith_device::abi::Scope;
 use warpsmith_device::constant::ConstantDesc;
 use warpsmith_device::host::{
     Arrived, BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Output, Place, SharedKey,
-    WarpOperation,
+    ThreadPlace, WarpOperation, outside,
 };
 use warpsmith_device::*;
 
@@ -13,6 +15,7 @@ use warpsmith_device::*;
 struct Alone;
 
 impl Block for Alone {
+    fn next_block(&self, _: u64) {}
     fn can_wait(&self) -> bool {
         false
     }
@@ -77,7 +80,6 @@ fn as_threads(grid: Dim3, block: Dim3, threads: impl IntoIterator<Item = (u64, u
     let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
     let context = Context::new(&Alone, scope);
     context.enter(|| {
-        context.set_running(true);
         for (b, t) in threads {
             context.set_block(b);
             context.set_thread(t);
@@ -214,4 +216,43 @@ fn strides_in_two_and_three_dimensions_visit_every_place_once() {
     as_threads(grid, block, [(0, 5)], |_, _| {
         assert_eq!(grid_stride_2d(usize::MAX, 1).count(), usize::MAX / 2 / (grid.x as usize * 1024) + 1);
     });
+}
+
+/// The threads of a row are run by two loops, one for rows that lie inside the kernel's memory and one for others.
+#[test]
+fn threads_that_run_in_rows_are_where_single_ones_are() {
+    type Seen = (Dim3, Dim3, usize, (usize, usize), u64);
+    let look = || -> Seen {
+        let plane = global_idx_2d();
+        (block_idx(), thread_idx(), global_idx().get(), (plane.x(), plane.y()), u64::from(lane_id()))
+    };
+    for (grid, block) in
+        [((3, 1, 1), (37, 1, 1)), ((2, 3, 2), (5, 3, 2)), ((4, 1, 1), (1, 1, 1)), ((1, 2, 3), (2, 1, 4))]
+    {
+        let (grid, block) = (Dim3::from(grid), Dim3::from(block));
+        let expected = RefCell::new(Vec::new());
+        as_threads(grid, block, all_threads(grid, block), |_, _| expected.borrow_mut().push(look()));
+        let (expected, all) = (expected.into_inner(), grid.count() * block.count());
+        let cluster_dim = Dim3::new(1, 1, 1);
+        let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
+        for first in [0, block.count() as u32 / 2, block.count() as u32 - 1] {
+            for len in [0, 1, all / 2, all - 1, all] {
+                let (seen, inside) = (RefCell::new(Vec::new()), Cell::new(0));
+                let mut context = Context::new(&Alone, scope);
+                context.set_block(0);
+                outside(|| {
+                    let reaches = |place: &ThreadPlace| place.global < len;
+                    let body = |_: &Scope| {
+                        inside.set(inside.get() + u64::from((global_idx().get() as u64) < len));
+                        seen.borrow_mut().push(look());
+                    };
+                    // SAFETY: `first` is a thread of the block, `outside` restores the context, and who is below `len` has all
+                    // before it there too.
+                    unsafe { context.run_threads(first, all - u64::from(first), reaches, body) };
+                });
+                assert_eq!(*seen.borrow(), expected[first as usize..], "{grid} x {block} from {first}, {len} inside");
+                assert_eq!(inside.get(), len.saturating_sub(u64::from(first)), "{grid} x {block} from {first}");
+            }
+        }
+    }
 }

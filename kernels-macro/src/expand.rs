@@ -60,6 +60,10 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let entries = params.iter().map(|p| &p.entry);
     let from_abi = params.iter().map(|p| &p.from_abi);
     let from_raw = params.iter().map(|p| &p.from_raw);
+    let raw_types = params.iter().map(|p| &p.raw_type);
+    let raw_values = params.iter().map(|p| &p.raw_value);
+    let with_memories = params.iter().map(|p| &p.with_memory);
+    let reaches = params.iter().map(|p| &p.reaches);
     let arguments_of = params.iter().map(|p| &p.arguments);
     let descs = params.iter().map(|p| &p.desc);
     let locals: Vec<_> = params.iter().map(|p| &p.local).collect();
@@ -71,6 +75,9 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let text = Literal::string(&name.unraw().to_string());
     let place = quote_spanned!(name.span()=> ::core::file!(), ::core::line!(), ::core::column!());
     let options = if with_options { options(kernel) } else { quote_spanned!(site=> #abi::KernelOptions::NONE) };
+
+    let u32 = quote_spanned!(site=> ::core::primitive::u32);
+    let u64 = quote_spanned!(site=> ::core::primitive::u64);
 
     let instance = quote_spanned! {site=>
         struct __Instance<#(#generics),*>(::core::marker::PhantomData<(#(*const #phantom,)*)>) #predicates;
@@ -95,6 +102,18 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 let scope = unsafe { #abi::Scope::new() };
                 #(#from_abi)*
                 #call;
+            }
+
+            #[inline(never)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, reason = "two for each of the kernel, of its types")]
+            unsafe fn threads(context: &mut #abi::Context<'_>, first: #u32, count: #u64, #(#raw_types),*) {
+                #(#with_memories)*
+                let reaches = |place: &#abi::ThreadPlace| true #(&& #reaches)*;
+                let body = |scope: &#abi::Scope| {
+                    #(#from_raw)*
+                    #call;
+                };
+                unsafe { context.run_threads(first, count, reaches, body) };
             }
         }
     };
@@ -155,9 +174,8 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 #(#binds)*
                 launch.run(
                     &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
-                    &|scope: &#abi::Scope| {
-                        #(#from_raw)*
-                        #call;
+                    &|context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
+                        unsafe { __Instance::<#(#arguments),*>::threads(context, first, count, #(#raw_values),*) };
                     },
                 )
             }

@@ -1,6 +1,6 @@
 //! The CPU executor: runs a kernel's grid on the host's cores.
 //!
-//! Blocks run in parallel on rayon's pool, in ascending order, so that a block may wait for what lower blocks do. The
+//! Blocks run in parallel on the calling thread and rayon's pool, in ascending order, so that a block may wait for what lower blocks do. The
 //! threads of a block run one after another on one core: as plain calls when the kernel has no barrier and no warp
 //! operation, else as coroutines that change places where threads meet. Because one core runs the whole block, a
 //! thread that spins until another thread of its block writes something never gets it; barriers and warp operations
@@ -10,12 +10,12 @@
 //! of them and turns from one to the next where they wait for others. So there, a thread that spins for what another block writes may never get it either.
 
 use warpsmith_device::Dim3;
-use warpsmith_device::abi::Scope;
-use warpsmith_device::host::{ConstantValues, LaunchScope, Output};
+use warpsmith_device::host::{ConstantValues, Context, LaunchScope, Output};
 
 use self::schedule::Schedule;
 
 mod block;
+mod cores;
 mod coroutine;
 mod gang;
 mod grid;
@@ -61,9 +61,12 @@ pub(crate) struct CpuLaunch<'a> {
     pub(crate) output: &'a dyn Output,
     /// The constants that its threads see.
     pub(crate) constants: &'a dyn ConstantValues,
-    /// One thread's run.
-    pub(crate) body: &'a (dyn for<'s> Fn(&'s Scope) + Sync),
+    /// Runs threads of blocks.
+    pub(crate) body: &'a Body<'a>,
 }
+
+/// Runs so many threads from a thread of the context's block on, as [`Context::run_threads`] does.
+pub(crate) type Body<'a> = dyn Fn(&mut Context<'_>, u32, u64) + Sync + 'a;
 
 impl<'a> CpuLaunch<'a> {
     /// What its threads see of it.

@@ -86,12 +86,12 @@ impl<'a> Launch<'a> {
         Ok(argument.bind(&mut self.binder)?)
     }
 
-    /// Starts the kernel: `arguments` lists the addresses of the entry's arguments, `body` is one thread's run on the host.
+    /// Starts the kernel: `arguments` lists the addresses of the entry's arguments, `body` runs some threads of a block on the host.
     ///
     /// # Errors
     /// [`LaunchError`] when the driver refuses.
     #[inline]
-    pub fn run(self, arguments: &Arguments<'_>, body: &(dyn for<'s> Fn(&'s Scope) + Sync)) -> Result<()> {
+    pub fn run(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
         if self.config.is_empty() {
             return Ok(());
         }
@@ -107,7 +107,14 @@ impl<'a> Launch<'a> {
                     let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
                     // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
                     // with the code's; what they point to was bound and outlives the launch.
-                    self.run_on_cpu(&move |_: &Scope| unsafe { run(list.get()) }, &named)
+                    let thread = move |_: &Scope| unsafe { run(list.get()) };
+                    self.run_on_cpu(
+                        &move |context, first, count| {
+                            // SAFETY: the executor gives threads of the context's block, and sees to the rest.
+                            unsafe { context.run_threads(first, count, |_| false, thread) }
+                        },
+                        &named,
+                    )
                 }
                 None => self.run_on_cpu(body, &[]),
             },
@@ -182,7 +189,7 @@ impl<'a> Launch<'a> {
         named
     }
 
-    fn run_on_cpu(mut self, body: &(dyn for<'s> Fn(&'s Scope) + Sync), arguments: &[Argument]) -> Result<()> {
+    fn run_on_cpu(mut self, body: &cpu::Body<'_>, arguments: &[Argument]) -> Result<()> {
         // By address and once each, so that two launches never wait for each other.
         let mut locks = std::mem::take(&mut self.binder.shared);
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());

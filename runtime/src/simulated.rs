@@ -221,7 +221,7 @@ fn launch_with(
 ) -> Result<()> {
     let mut launch = Launch::new(stream, config, desc, "instance")?;
     let raw = launch.bind::<Param, _>(memory)?;
-    launch.run(&|each| Param::arguments(&raw, each), &|_| unreachable!("the device is a GPU"))
+    launch.run(&|each| Param::arguments(&raw, each), &|_, _, _| unreachable!("the device is a GPU"))
 }
 
 fn message<T>(result: Result<T>) -> (Error, String) {

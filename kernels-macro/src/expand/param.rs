@@ -24,6 +24,14 @@ pub(super) struct LaunchParam {
     pub(super) from_abi: TokenStream,
     /// The statement in one thread's run on the host that makes `local`.
     pub(super) from_raw: TokenStream,
+    /// The two parameters, what the host keeps and its memory, of the function that runs threads on the host.
+    pub(super) raw_type: TokenStream,
+    /// What it is called with.
+    pub(super) raw_value: TokenStream,
+    /// The statement in it that puts the two together.
+    pub(super) with_memory: TokenStream,
+    /// Whether a thread finds its element.
+    pub(super) reaches: TokenStream,
     /// The call that lists the addresses of what the driver takes.
     pub(super) arguments: TokenStream,
     /// The parameter's description.
@@ -38,7 +46,7 @@ impl LaunchParam {
         let name = if param.name == *kernel { format_ident!("{kernel}_", span = site) } else { param.name.clone() };
         let ty = static_type(&param.ty);
         let abi = quote_spanned!(at=> ::warpsmith::__private);
-        let (key, first_type, second_type) = match peel(&ty) {
+        let (key, first_type, second_type, host_types) = match peel(&ty) {
             Type::Reference(reference) => match (&*reference.elem, peel(&reference.elem)) {
                 (_, Type::Slice(slice)) => {
                     let elem = &slice.elem;
@@ -46,29 +54,48 @@ impl LaunchParam {
                         quote_spanned!(at=> #abi::Slice<#elem>),
                         quote_spanned!(at=> &'static [#elem; 0]),
                         quote_spanned!(at=> ::core::primitive::usize),
+                        [quote_spanned!(at=> #abi::RawSlice<#elem>), quote_spanned!(at=> &'static [#elem; 0])],
                     )
                 }
                 (elem, _) => (
                     quote_spanned!(at=> #abi::Ref<#elem>),
                     quote_spanned!(at=> &'static #elem),
                     quote_spanned!(at=> ()),
+                    [quote_spanned!(at=> #abi::RawPtr<#elem>), quote_spanned!(at=> &'static #elem)],
                 ),
             },
-            Type::Ptr(pointer) => (pointer.to_token_stream(), pointer.to_token_stream(), quote_spanned!(at=> ())),
-            ty if param.kind == ParamKind::Value => {
-                (quote_spanned!(at=> #abi::Value<#ty>), quote_spanned!(at=> #abi::ByVal<#ty>), quote_spanned!(at=> ()))
+            Type::Ptr(pointer) => {
+                let elem = &pointer.elem;
+                (
+                    pointer.to_token_stream(),
+                    pointer.to_token_stream(),
+                    quote_spanned!(at=> ()),
+                    [quote_spanned!(at=> #abi::RawPtr<#elem>), quote_spanned!(at=> ())],
+                )
             }
+            ty if param.kind == ParamKind::Value => (
+                quote_spanned!(at=> #abi::Value<#ty>),
+                quote_spanned!(at=> #abi::ByVal<#ty>),
+                quote_spanned!(at=> ()),
+                [ty.to_token_stream(), quote_spanned!(at=> ())],
+            ),
             ty => (
                 ty.to_token_stream(),
                 quote_spanned!(at=> <#ty as #abi::KernelParam>::Abi0),
                 quote_spanned!(at=> <#ty as #abi::KernelParam>::Abi1),
+                [
+                    quote_spanned!(at=> <#ty as #abi::KernelParam>::Raw),
+                    quote_spanned!(at=> <#ty as #abi::KernelParam>::Memory),
+                ],
             ),
         };
+        let [raw_type, memory_type] = host_types;
         let of = quote_spanned!(at=> <#key as #abi::KernelParam>);
         let ident = |name: &str| Ident::new(&format!("{name}{index}"), at.resolved_at(site));
         let (raw, local, first, second) = (ident("raw"), ident("argument"), ident("first"), ident("second"));
+        let memory = ident("memory");
         let shared = |name: &str| Ident::new(name, at.resolved_at(site));
-        let (scope, each, launch) = (shared("scope"), shared("each"), shared("launch"));
+        let (scope, each, launch, own_place) = (shared("scope"), shared("each"), shared("launch"), shared("place"));
 
         let from_abi = quote_spanned!(at=> #of::from_abi(#first, #second, &#scope));
         let from_raw = quote_spanned!(at=> #of::from_raw(#raw, #scope));
@@ -83,6 +110,10 @@ impl LaunchParam {
             entry: quote_spanned!(site=> #first: #first_type, #second: #second_type),
             from_abi: quote_spanned!(site=> let #local = unsafe { #from_abi };),
             from_raw: quote_spanned!(site=> let #local = unsafe { #from_raw };),
+            raw_type: quote_spanned!(at=> #raw: #raw_type, #memory: #memory_type),
+            raw_value: quote_spanned!(at=> #raw, #of::memory(&#raw)),
+            with_memory: quote_spanned!(at=> let #raw = #of::with_memory(#raw, #memory);),
+            reaches: quote_spanned!(at=> #of::reaches(&#raw, #own_place)),
             arguments: quote_spanned!(at=> #of::arguments(&#raw, #each);),
             desc: quote_spanned!(at=> #of::DESC),
             local,

@@ -99,6 +99,73 @@ impl saxpy {
                 };
                 saxpy(argument0, argument1, argument2);
             }
+            #[inline(never)]
+            #[allow(
+                clippy::too_many_arguments,
+                clippy::type_complexity,
+                reason = "two for each of the kernel, of its types"
+            )]
+            unsafe fn threads(
+                context: &mut ::warpsmith::__private::Context<'_>,
+                first: ::core::primitive::u32,
+                count: ::core::primitive::u64,
+                raw0: f32,
+                memory0: (),
+                raw1: ::warpsmith::__private::RawSlice<f32>,
+                memory1: &'static [f32; 0],
+                raw2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Raw,
+                memory2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Memory,
+            ) {
+                let raw0 = <::warpsmith::__private::Value<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw0, memory0);
+                let raw1 = <::warpsmith::__private::Slice<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw1, memory1);
+                let raw2 = <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw2, memory2);
+                let reaches = |place: &::warpsmith::__private::ThreadPlace| {
+                    true
+                        && <::warpsmith::__private::Value<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::reaches(&raw0, place)
+                        && <::warpsmith::__private::Slice<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::reaches(&raw1, place)
+                        && <GridSliceMut<
+                            'static,
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::reaches(&raw2, place)
+                };
+                let body = |scope: &::warpsmith::__private::Scope| {
+                    let argument0 = unsafe {
+                        <::warpsmith::__private::Value<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw0, scope)
+                    };
+                    let argument1 = unsafe {
+                        <::warpsmith::__private::Slice<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw1, scope)
+                    };
+                    let argument2 = unsafe {
+                        <GridSliceMut<
+                            'static,
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::from_raw(raw2, scope)
+                    };
+                    saxpy(argument0, argument1, argument2);
+                };
+                unsafe { context.run_threads(first, count, reaches, body) };
+            }
         }
         #[used]
         static REGISTRATION: ::core::option::Option<fn()> = if ::warpsmith::__private::IS_NESTED_BUILD {
@@ -133,24 +200,31 @@ impl saxpy {
                         f32,
                     > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
                 },
-                &|scope: &::warpsmith::__private::Scope| {
-                    let argument0 = unsafe {
-                        <::warpsmith::__private::Value<
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw0, scope)
+                &|
+                    context: &mut ::warpsmith::__private::Context<'_>,
+                    first: ::core::primitive::u32,
+                    count: ::core::primitive::u64|
+                {
+                    unsafe {
+                        __Instance::threads(
+                            context,
+                            first,
+                            count,
+                            raw0,
+                            <::warpsmith::__private::Value<
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw0),
+                            raw1,
+                            <::warpsmith::__private::Slice<
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw1),
+                            raw2,
+                            <GridSliceMut<
+                                'static,
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw2),
+                        )
                     };
-                    let argument1 = unsafe {
-                        <::warpsmith::__private::Slice<
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw1, scope)
-                    };
-                    let argument2 = unsafe {
-                        <GridSliceMut<
-                            'static,
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw2, scope)
-                    };
-                    saxpy(argument0, argument1, argument2);
                 },
             )
     }

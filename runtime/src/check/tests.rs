@@ -128,7 +128,7 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
 impl Launch {
     /// Runs the kernel, and gives what it panicked with and what was found.
     fn run(&self, arguments: &[Argument], body: impl Fn() + Sync) -> (Result<(), CpuPanic>, Vec<Finding>) {
-        let body = |_: &Scope| body();
+        let thread = |_: &Scope| body();
         let request = CpuLaunch {
             kernel: "test::kernel",
             grid_dim: self.grid,
@@ -142,7 +142,10 @@ impl Launch {
             checked: true,
             output: &Silent,
             constants: &Values::default(),
-            body: &body,
+            body: &|context, first, count| {
+                // SAFETY: the executor gives threads of the context's block, and sees to the rest.
+                unsafe { context.run_threads(first, count, |_| false, thread) }
+            },
         };
         let checked = CheckedLaunch {
             kernel: request.kernel,

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use corosensei::Yielder;
 use warpsmith_device::Dim3;
 use warpsmith_device::host::{
-    self, Arrived, BarrierVotes, Context, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes,
+    self, Arrived, BarrierVotes, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes,
 };
 
 use super::named::{Arrival, NamedBarriers};
@@ -29,6 +29,7 @@ pub(super) struct Meeting {
     cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
+    suspended: Cell<u32>,                  // The thread that suspended last.
     aborting: Cell<bool>,
     state: RefCell<State>, // Never borrowed while a thread suspends.
 }
@@ -144,6 +145,7 @@ impl Meeting {
             cluster: OnceCell::new(),
             shared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
+            suspended: Cell::new(0),
             aborting: Cell::new(false),
             state: RefCell::default(),
         }
@@ -177,35 +179,6 @@ impl Meeting {
         }
     }
 
-    /// Turns to a new block, by its linear number: no thread has started.
-    pub(super) fn next_block(&self, number: u64) {
-        self.shared.borrow_mut().next_block();
-        if let Some(clocks) = &self.clocks {
-            clocks.next_block(number);
-        }
-        if !self.coroutines {
-            return;
-        }
-        self.aborting.set(false);
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        state.next = 0;
-        state.live = self.threads;
-        state.at_barrier = 0;
-        state.at_team = 0;
-        state.votes = 0;
-        state.named.next_block();
-        state.ready.clear();
-        state.threads.clear();
-        state.threads.resize(self.threads as usize, Thread::default());
-        state.warps.clear();
-        state.warps.extend((0..self.threads.div_ceil(WARP_SIZE)).map(|warp| {
-            let count = (self.threads - warp * WARP_SIZE).min(WARP_SIZE);
-            Warp { existing: u32::MAX >> (WARP_SIZE - count), ..Warp::default() }
-        }));
-        state.failure = None;
-    }
-
     /// The next thread that has not started, for the calling coroutine to run.
     pub(super) fn start(&self) -> Option<u32> {
         let mut state = self.state.borrow_mut();
@@ -233,8 +206,7 @@ impl Meeting {
 
     /// Turns to a thread that starts or goes on now.
     #[inline]
-    pub(super) fn turn_to(&self, context: &Context<'_>, thread: u32) {
-        context.set_thread(thread);
+    pub(super) fn turn_to(&self, thread: u32) {
         if let Some(clocks) = &self.clocks {
             clocks.turn_to(thread);
         }
@@ -270,6 +242,11 @@ impl Meeting {
     /// Tells which coroutine runs; it suspends through this.
     pub(super) fn set_yielder(&self, yielder: &Yielder<(), ()>) {
         self.yielder.set(yielder);
+    }
+
+    /// The thread that suspended last.
+    pub(super) fn suspended(&self) -> u32 {
+        self.suspended.get()
     }
 
     /// Notes that a thread has ended, by a panic or not, which may be what others wait for.
@@ -411,9 +388,10 @@ impl Meeting {
                 self.0.yielder.set(self.1);
             }
         }
+        self.suspended.set(thread);
         let restore = Restore(self, self.yielder.get());
         // SAFETY: a coroutine runs, and this is its own yielder (the field's invariant), alive as long as it.
-        unsafe { (*restore.1).suspend(()) };
+        host::outside(|| unsafe { (*restore.1).suspend(()) });
         drop(restore);
         self.state.borrow().threads[thread as usize].result
     }
@@ -611,6 +589,34 @@ impl Meeting {
 }
 
 impl host::Block for Meeting {
+    fn next_block(&self, number: u64) {
+        self.shared.borrow_mut().next_block();
+        if let Some(clocks) = &self.clocks {
+            clocks.next_block(number);
+        }
+        if !self.coroutines {
+            return;
+        }
+        self.aborting.set(false);
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        state.next = 0;
+        state.live = self.threads;
+        state.at_barrier = 0;
+        state.at_team = 0;
+        state.votes = 0;
+        state.named.next_block();
+        state.ready.clear();
+        state.threads.clear();
+        state.threads.resize(self.threads as usize, Thread::default());
+        state.warps.clear();
+        state.warps.extend((0..self.threads.div_ceil(WARP_SIZE)).map(|warp| {
+            let count = (self.threads - warp * WARP_SIZE).min(WARP_SIZE);
+            Warp { existing: u32::MAX >> (WARP_SIZE - count), ..Warp::default() }
+        }));
+        state.failure = None;
+    }
+
     fn can_wait(&self) -> bool {
         self.coroutines || self.is_alone()
     }

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
-use warpsmith_device::host::{Context, Place};
+use warpsmith_device::host::{Context, Place, outside};
 
 use super::block::{Failure, Meeting, Team};
 use super::grid::Grid;
@@ -100,7 +100,7 @@ pub(super) fn run_block(
 ) -> Progress {
     loop {
         let mut coroutine = if let Some(thread) = meeting.take_ready() {
-            meeting.turn_to(context, thread);
+            meeting.turn_to(thread);
             parked.0[thread as usize].take().expect("a thread that was woken had been parked")
         } else if meeting.has_unstarted() {
             match stacks.take() {
@@ -122,14 +122,11 @@ pub(super) fn run_block(
                 None => continue,
             }
         };
-        context.set_running(true);
-        let result = coroutine.resume(());
-        context.set_running(false);
-        match result {
+        match outside(|| coroutine.resume(())) {
             CoroutineResult::Return(()) => stacks.free.push(coroutine.into_stack()),
             CoroutineResult::Yield(()) => {
                 // It may have gone on to another thread than it was resumed for.
-                let thread = context.thread() as usize;
+                let thread = meeting.suspended() as usize;
                 if parked.0.len() <= thread {
                     parked.0.resize_with(thread + 1, || None);
                 }
@@ -163,11 +160,8 @@ pub(super) fn run_thread(
             new_coroutine(stack, grid, context, meeting, move || own.take())
         }
     };
-    meeting.turn_to(context, thread);
-    context.set_running(true);
-    let result = coroutine.resume(());
-    context.set_running(false);
-    match result {
+    meeting.turn_to(thread);
+    match outside(|| coroutine.resume(())) {
         CoroutineResult::Return(()) => stacks.free.push(coroutine.into_stack()),
         CoroutineResult::Yield(()) => parked[at] = Some(coroutine),
     }
@@ -187,16 +181,19 @@ fn new_coroutine(
     unsafe {
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             meeting.set_yielder(yielder);
+            // Its own, so that a thread which goes on after a wait finds its place as it was.
+            let mut context = context.clone();
             while let Some(thread) = next() {
-                meeting.turn_to(context, thread);
-                let result = catch_unwind(AssertUnwindSafe(|| grid.run_thread()));
+                meeting.turn_to(thread);
+                let run = || (grid.request.body)(&mut context, thread, 1);
+                let result = catch_unwind(AssertUnwindSafe(run));
                 if meeting.is_aborting() {
                     // What was caught is the coroutine's own unwinding, and its root is here.
                     return;
                 }
                 let panicked = result.is_err();
                 if let Err(payload) = result {
-                    grid.report(panics::caught(context, &*payload));
+                    grid.report(panics::caught(&context, &*payload));
                 }
                 meeting.finish(thread, panicked);
             }
@@ -225,7 +222,7 @@ pub(super) fn give_up(
     context.set_thread(failure.thread);
     if meeting.note_stuck(failure) {
         grid.stop();
-        return end(context, meeting, stacks, parked);
+        return end(meeting, stacks, parked);
     }
     grid.report(CpuPanic {
         message: failure.message.clone(),
@@ -235,16 +232,11 @@ pub(super) fn give_up(
         block: context.block_idx(),
         thread: context.thread_idx(),
     });
-    end(context, meeting, stacks, parked)
+    end(meeting, stacks, parked)
 }
 
 /// Ends a block whose threads wait for what won't come, by unwinding them.
-pub(super) fn end(
-    context: &Context<'_>,
-    meeting: &Meeting,
-    stacks: &mut Stacks,
-    Parked(parked): &mut Parked,
-) -> Progress {
+pub(super) fn end(meeting: &Meeting, stacks: &mut Stacks, Parked(parked): &mut Parked) -> Progress {
     meeting.abort();
     for (thread, parked) in parked.iter_mut().enumerate() {
         let Some(mut coroutine) = parked.take() else { continue };
@@ -253,10 +245,8 @@ pub(super) fn end(
             std::mem::forget(coroutine);
             continue;
         }
-        meeting.turn_to(context, thread as u32);
-        context.set_running(true);
-        coroutine.force_unwind();
-        context.set_running(false);
+        meeting.turn_to(thread as u32);
+        outside(|| coroutine.force_unwind());
         stacks.free.push(coroutine.into_stack());
     }
     Progress::Over

@@ -10,10 +10,10 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use rayon::prelude::*;
-use warpsmith_device::host::{Context, Place, try_current};
+use warpsmith_device::host::{Block as _, Context, Place, try_current};
 
 use super::block::{Failure, Meeting, Team};
+use super::cores::on_cores;
 use super::coroutine::{self, Parked, Progress, Stacks, stacks_at_once};
 use super::grid::Grid;
 
@@ -30,11 +30,7 @@ pub(super) fn run_clusters(grid: &Grid<'_>, cores: u64) {
             gang.advance();
         }
     };
-    if cores == 1 {
-        work();
-    } else {
-        (0..cores as usize).into_par_iter().with_max_len(1).for_each(|_| work());
-    }
+    on_cores(cores, &work);
 }
 
 /// Runs a cooperative launch on so many cores.
@@ -242,7 +238,7 @@ impl Block<'_> {
     fn advance(&mut self, grid: &Grid<'_>, stacks: &mut Stacks) {
         if let Seat::Runs = self.seat {
             let Self { context, meeting, parked, .. } = self;
-            let progress = context.enter(|| coroutine::run_block(grid, context, meeting, stacks, parked));
+            let progress = coroutine::run_block(grid, context, meeting, stacks, parked);
             self.seat = match progress {
                 Progress::Over => Seat::Over,
                 Progress::Waits(team, place, thread) => Seat::Waits(team, place, thread),
@@ -264,12 +260,12 @@ impl Block<'_> {
             return;
         }
         let Self { context, meeting, parked, .. } = self;
-        context.enter(|| match failure {
+        match failure {
             Some((block, failure)) if *block == self.number => {
                 coroutine::give_up(grid, context, meeting, stacks, parked, failure)
             }
-            _ => coroutine::end(context, meeting, stacks, parked),
-        });
+            _ => coroutine::end(meeting, stacks, parked),
+        };
         self.seat = Seat::Over;
     }
 }

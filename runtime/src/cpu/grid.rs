@@ -1,30 +1,30 @@
 //! Spreads a grid's blocks over the cores.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rayon::prelude::*;
 use warpsmith_device::Dim3;
-use warpsmith_device::abi::Scope;
-use warpsmith_device::host::Context;
+use warpsmith_device::host::{Block as _, Context, outside};
 
 use super::block::Meeting;
+use super::cores::on_cores;
 use super::coroutine::{self, Parked, Stacks, blocks_at_once};
 use super::{CpuLaunch, CpuPanic, gang, panics, sequential};
 
-/// Threads that are worth one trip to the common counter.
-const THREADS_PER_CHUNK: u64 = 4096;
+/// Threads that run without a look at whether another core's have panicked, unless a block has more.
+const THREADS_AT_ONCE: u64 = 4096;
 
-/// Each core takes at least this many chunks, so that unequal blocks even out.
-const CHUNKS_PER_CORE: u64 = 8;
+/// A core takes this part of its share of what is left, so that unequal blocks even out.
+const PART_OF_A_SHARE: u64 = 4;
 
 /// What the cores that run one launch share.
 pub(super) struct Grid<'a> {
     pub(super) request: &'a CpuLaunch<'a>,
     pub(super) blocks: u64,
     pub(super) threads: u32,
-    chunk: u64,
+    shares: u64, // Parts into which what is left is divided.
     next_block: AtomicU64,
     stop: AtomicBool, // Some thread has panicked, or can't go on.
     first_panic: Mutex<Option<CpuPanic>>,
@@ -43,7 +43,7 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         request,
         blocks,
         threads,
-        chunk: (blocks / (tasks * CHUNKS_PER_CORE)).min(THREADS_PER_CHUNK / u64::from(threads)).max(1),
+        shares: if tasks == 1 { 1 } else { tasks * PART_OF_A_SHARE },
         next_block: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         first_panic: Mutex::new(None),
@@ -54,10 +54,8 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         gang::run_cooperative(&grid, tasks);
     } else if of_a_cluster > 1 {
         gang::run_clusters(&grid, tasks);
-    } else if tasks == 1 {
-        grid.work();
     } else {
-        (0..tasks as usize).into_par_iter().with_max_len(1).for_each(|_| grid.work());
+        on_cores(tasks, &|| grid.work());
     }
     match grid.first_panic.into_inner().expect("no code panics while it holds this lock") {
         Some(panic) => Err(panic),
@@ -71,23 +69,23 @@ impl Grid<'_> {
         let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
         let coroutines = needs_coroutines && self.threads > 1;
         let meeting = Meeting::new(block_dim, shared_bytes, coroutines).checked(self.request.checked);
-        let context = Context::new(&meeting, self.request.scope());
+        let mut context = Context::new(&meeting, self.request.scope());
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
-        context.enter(|| {
+        outside(|| {
             while let Some(chunk) = self.take_chunk() {
-                for block in chunk {
-                    if self.has_panicked() {
-                        return;
-                    }
-                    context.set_block(block);
-                    meeting.next_block(block);
-                    if coroutines {
+                if coroutines {
+                    for block in chunk {
+                        if self.has_panicked() {
+                            return;
+                        }
+                        context.set_block(block);
+                        meeting.next_block(block);
                         // Such a block waits for no other.
                         coroutine::run_block(self, &context, &meeting, &mut stacks, &mut parked);
-                    } else {
-                        self.run_block(&context, &meeting);
                     }
+                } else {
+                    self.run_blocks(&mut context, &meeting, chunk);
                 }
             }
         });
@@ -98,37 +96,43 @@ impl Grid<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn take_chunk(&self) -> Option<std::ops::Range<u64>> {
-        let start = self.next_block.fetch_add(self.chunk, Ordering::Relaxed);
-        (start < self.blocks).then(|| start..self.blocks.min(start + self.chunk))
+    /// The next blocks for a core: a share of what is left, so that cores walk through long stretches of memory and yet end
+    /// together.
+    fn take_chunk(&self) -> Option<Range<u64>> {
+        let share = |start: u64| ((self.blocks - start) / self.shares).max(1);
+        let taken = self.next_block.try_update(Ordering::Relaxed, Ordering::Relaxed, |start| {
+            (start < self.blocks).then(|| start + share(start))
+        });
+        taken.ok().map(|start| start..start + share(start))
     }
 
-    /// Runs a block's threads one after another, to the end of each.
-    fn run_block(&self, context: &Context<'_>, meeting: &Meeting) {
-        let mut from = 0;
-        while from < self.threads {
-            context.set_running(true);
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                for thread in from..self.threads {
-                    meeting.turn_to(context, thread);
-                    self.run_thread();
+    /// Runs blocks one after another, and their threads, to the end of each. After a panic the block's other threads go on, and
+    /// blocks that have not started are left out.
+    fn run_blocks(&self, context: &mut Context<'_>, meeting: &Meeting, blocks: Range<u64>) {
+        let threads = u64::from(self.threads);
+        // The checker is told of each thread.
+        let (at_once, most) =
+            if self.request.checked { (1, 1) } else { ((THREADS_AT_ONCE / threads).max(1), u64::MAX) };
+        let mut next = blocks.start;
+        while next < blocks.end && !self.has_panicked() {
+            let end = blocks.end.min(next + at_once);
+            context.set_block(next);
+            meeting.next_block(next);
+            let mut from = 0;
+            let mut left = (end - next) * threads;
+            while left > 0 {
+                let count = left.min(most);
+                meeting.turn_to(from);
+                match catch_unwind(AssertUnwindSafe(|| (self.request.body)(context, from, count))) {
+                    Ok(()) if count == left => break,
+                    Ok(()) => {}
+                    Err(payload) => self.report(panics::caught(context, &*payload)),
                 }
-            }));
-            context.set_running(false);
-            match result {
-                Ok(()) => return,
-                Err(payload) => self.report(panics::caught(context, &*payload)),
+                from = context.thread() + 1;
+                left = threads - u64::from(from);
             }
-            from = context.thread() + 1;
+            next = end;
         }
-    }
-
-    /// Runs the thread that the core's context stands at.
-    #[inline]
-    pub(super) fn run_thread(&self) {
-        // SAFETY: this is a thread's run, and the scope ends with it.
-        let scope = unsafe { Scope::new() };
-        (self.request.body)(&scope);
     }
 
     /// Clusters of the grid.

@@ -3,11 +3,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use warpsmith_device::host::Context;
+use warpsmith_device::host::{Block as _, Context, outside};
 
 use super::block::{Failure, Meeting};
 use super::coroutine;
-use super::gang::{Block, Gang, Reserved, Seat, Verdict, meetings};
+use super::gang::{self, Gang, Reserved, Seat, Verdict, meetings};
 use super::grid::Grid;
 use super::order::{Sequence, Turns};
 use super::panics;
@@ -43,9 +43,9 @@ pub(super) fn run(grid: &Grid<'_>, schedule: Schedule) {
 /// Runs a grid whose threads never wait, as plain calls.
 fn run_calls(grid: &Grid<'_>, schedule: Schedule) {
     let meeting = Meeting::new(grid.request.block_dim, grid.request.shared_bytes, false).checked(grid.request.checked);
-    let context = Context::new(&meeting, grid.request.scope());
+    let mut context = Context::new(&meeting, grid.request.scope());
     let blocks = Sequence::new(schedule, grid.blocks, ORDER_OF_BLOCKS);
-    context.enter(|| {
+    outside(|| {
         for index in 0..grid.blocks {
             if grid.has_panicked() {
                 return;
@@ -55,10 +55,9 @@ fn run_calls(grid: &Grid<'_>, schedule: Schedule) {
             meeting.next_block(block);
             let threads = Sequence::new(schedule, u64::from(grid.threads), block + 1);
             for index in 0..grid.threads {
-                meeting.turn_to(&context, threads.at(u64::from(index)) as u32);
-                context.set_running(true);
-                let result = catch_unwind(AssertUnwindSafe(|| grid.run_thread()));
-                context.set_running(false);
+                let thread = threads.at(u64::from(index)) as u32;
+                meeting.turn_to(thread);
+                let result = catch_unwind(AssertUnwindSafe(|| (grid.request.body)(&mut context, thread, 1)));
                 if let Err(payload) = result {
                     grid.report(panics::caught(&context, &*payload));
                 }
@@ -101,7 +100,7 @@ impl<'a> Alive<'a> {
             match self.gang.tally().verdict(self.grid) {
                 Verdict::Over => return,
                 Verdict::GoOn => {
-                    self.gang.blocks.iter_mut().for_each(Block::release);
+                    self.gang.blocks.iter_mut().for_each(gang::Block::release);
                     self.note_woken();
                 }
                 Verdict::End(failure) => return self.gang.end(failure.as_ref()),
@@ -114,9 +113,7 @@ impl<'a> Alive<'a> {
         let Gang { blocks, stacks, .. } = &mut self.gang;
         let block = &mut blocks[at];
         let live = block.meeting.live();
-        let ran = block.context.enter(|| {
-            coroutine::run_thread(self.grid, &block.context, block.meeting, stacks, &mut block.parked, thread)
-        });
+        let ran = coroutine::run_thread(self.grid, &block.context, block.meeting, stacks, &mut block.parked, thread);
         for _ in block.meeting.live()..live {
             self.turns.end();
         }
@@ -153,9 +150,7 @@ impl<'a> Alive<'a> {
         let Gang { blocks, stacks, .. } = &mut self.gang;
         let block = &mut blocks[at];
         let live = block.meeting.live();
-        block
-            .context
-            .enter(|| coroutine::give_up(self.grid, &block.context, block.meeting, stacks, &mut block.parked, failure));
+        coroutine::give_up(self.grid, &block.context, block.meeting, stacks, &mut block.parked, failure);
         block.seat = Seat::Over;
         self.able[at] = 0;
         self.turns.end_block(at, live as usize);

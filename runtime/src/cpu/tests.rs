@@ -40,6 +40,7 @@ struct Launch {
     cooperative: bool,
     cluster: Dim3,
     schedule: Option<Schedule>,
+    stack_bytes: usize,
 }
 
 /// The schedule of tests that name none, from `WARPSMITH_SCHEDULE`, so that they all can be run under it. All hold under `ascending`;
@@ -58,6 +59,7 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
         cooperative: false,
         cluster: 1.into(),
         schedule: usual_schedule(),
+        stack_bytes: DEFAULT_STACK_BYTES,
     }
 }
 
@@ -82,6 +84,11 @@ impl Launch {
         self
     }
 
+    fn stack(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+
     fn shared(mut self, bytes: usize) -> Self {
         self.shared_bytes = bytes;
         self
@@ -100,12 +107,15 @@ impl Launch {
             needs_coroutines: self.coroutines,
             cooperative: self.cooperative,
             cluster_dim: self.cluster,
-            stack_bytes: DEFAULT_STACK_BYTES,
+            stack_bytes: self.stack_bytes,
             schedule: self.schedule,
             checked: false,
             output: &Silent,
             constants: &Values::default(),
-            body: &body,
+            body: &|context, first, count| {
+                // SAFETY: the executor gives threads of the context's block, and sees to the rest.
+                unsafe { context.run_threads(first, count, |_| false, &body) }
+            },
         })
     }
 }
@@ -178,7 +188,6 @@ fn case_a1_the_global_index_of_a_huge_grid_is_exact() {
     let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Silent, constants: &constants };
     let context = Context::new(&meeting, scope);
     context.enter(|| {
-        context.set_running(true);
         for (b, t) in [(0, 0), (16_777_216, 0), (16_777_215, 255), (22_121_215, 255)] {
             context.set_block(b);
             context.set_thread(t);
@@ -735,48 +744,17 @@ fn deep_stacks_fit_when_asked_for() {
         let frame = std::hint::black_box([n; 256]);
         if n == 0 { 0 } else { depth(n - 1) + u32::from(frame[7] == n) }
     }
-    let body = |_: &Scope| {
+    let body = || {
         sync_threads();
         assert_eq!(depth(1000), 1000);
     };
-    run(&CpuLaunch {
-        kernel: "deep",
-        grid_dim: 2.into(),
-        block_dim: 33.into(),
-        shared_bytes: 0,
-        needs_coroutines: true,
-        cooperative: false,
-        cluster_dim: 1.into(),
-        stack_bytes: 16 << 20,
-        schedule: usual_schedule(),
-        checked: false,
-        output: &Silent,
-        constants: &Values::default(),
-        body: &body,
-    })
-    .unwrap();
+    launch(2, 33).stack(16 << 20).run(body).unwrap();
 }
 
 #[test]
 fn a_stack_that_cannot_be_had_is_reported() {
-    let body = |_: &Scope| sync_threads();
-    let error = run(&CpuLaunch {
-        kernel: "greedy",
-        grid_dim: 1.into(),
-        block_dim: 2.into(),
-        shared_bytes: 0,
-        needs_coroutines: true,
-        cooperative: false,
-        cluster_dim: 1.into(),
-        stack_bytes: 1 << 60,
-        schedule: usual_schedule(),
-        checked: false,
-        output: &Silent,
-        constants: &Values::default(),
-        body: &body,
-    })
-    .unwrap_err();
-    assert!(error.message.starts_with("no stack of 1152921504606846976 bytes for a thread of `greedy`: "), "{error:?}");
+    let error = launch(1, 2).stack(1 << 60).run(sync_threads).unwrap_err();
+    assert!(error.message.starts_with("no stack of 1152921504606846976 bytes for a thread of `test`: "), "{error:?}");
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! Times the CPU executor against hand-written rayon code, and the waits of threads for each other: `cpu`.
+
+mod kernels;
+mod twins;
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use warpsmith::prelude::*;
+
+use crate::kernels::{BARRIERS, BLOCK, CHUNK};
+
+/// Elements of what does not fit into caches.
+const LARGE: usize = 1 << 25;
+/// Elements of what fits into a core's second cache.
+const SMALL: usize = 1 << 17;
+/// Rows and columns of the planes.
+const SIDE: usize = 4096;
+/// Rows and columns of the picture.
+const PICTURE: usize = 1024;
+/// Threads of the launch that other systems' simulators take a second for.
+const TINY: usize = 4096;
+/// Least time for all runs of one side.
+const BUDGET: Duration = Duration::from_secs(2);
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> Outcome {
+    let device = Device::cpu();
+    let stream = device.stream()?;
+    let workers = device.limits().multiprocessors;
+    println!("device: {device}; best of many runs, the two sides in alternation\n");
+    println!("| name | kernel | rayon | rayon's time / kernel's |\n| --- | --- | --- | --- |");
+    elementwise(&stream)?;
+    planes(&stream)?;
+    sums(&stream)?;
+    println!("\n| name | time | per thread and wait, on one core |\n| --- | --- | --- |");
+    waits(&stream, workers)?;
+    println!("\n| name | time |\n| --- | --- |");
+    tiny(&stream)
+}
+
+/// Numbers from 0 to 1 that look drawn.
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32).collect()
+}
+
+/// The shortest of many runs of each side, in alternation.
+fn best(sides: &mut [&mut dyn FnMut() -> Outcome]) -> Result<Vec<Duration>, Box<dyn Error>> {
+    let mut best = vec![Duration::MAX; sides.len()];
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < 5 || begin.elapsed() < BUDGET {
+        for (side, best) in sides.iter_mut().zip(&mut best) {
+            let start = Instant::now();
+            side()?;
+            *best = start.elapsed().min(*best);
+        }
+        rounds += 1;
+    }
+    Ok(best)
+}
+
+/// Times a kernel against its twin and prints a row.
+fn compare(name: &str, mut kernel: impl FnMut() -> Outcome, mut twin: impl FnMut()) -> Outcome {
+    let mut twin = || {
+        twin();
+        Ok(())
+    };
+    let times = best(&mut [&mut kernel, &mut twin])?;
+    let ratio = times[1].as_secs_f64() / times[0].as_secs_f64();
+    println!("| {name} | {:.3?} | {:.3?} | {ratio:.3} |", times[0], times[1]);
+    Ok(())
+}
+
+/// Fails when the kernel's results are not the twin's.
+fn same<T: PartialEq + std::fmt::Debug>(name: &str, kernel: &[T], twin: &[T]) -> Outcome {
+    match kernel.iter().zip(twin).position(|(a, b)| a != b) {
+        Some(at) => Err(format!("{name}: element {at} is {:?}, and {:?} in rayon", kernel[at], twin[at]).into()),
+        None => Ok(()),
+    }
+}
+
+fn elementwise(stream: &Stream) -> Outcome {
+    for (name, len) in [("saxpy, 2^25 elements", LARGE), ("saxpy, 2^17 elements", SMALL)] {
+        let x = numbers(len);
+        let mut y = vec![0.0; len];
+        let (device_x, mut device_y) = (stream.to_device(&x)?, stream.to_device(&y)?);
+        let config = LaunchConfig::for_len(len);
+        kernels::saxpy::launch(stream, config, 0.5, &device_x, &mut device_y)?;
+        twins::saxpy(0.5, &x, &mut y);
+        same(name, &stream.to_host(&device_y)?, &y)?;
+        compare(
+            name,
+            || Ok(kernels::saxpy::launch(stream, config, 0.5, &device_x, &mut device_y)?),
+            || twins::saxpy(0.5, &x, &mut y),
+        )?;
+    }
+    Ok(())
+}
+
+fn planes(stream: &Stream) -> Outcome {
+    let x = numbers(SIDE * SIDE);
+    let mut y = vec![0.0; x.len()];
+    let (device_x, mut device_y) = (stream.to_device(&x)?, stream.to_device(&y)?);
+    for (name, block) in [("stencil, 256 x 1", (256, 1)), ("stencil, 32 x 8", (32, 8))] {
+        let (columns, rows) = block;
+        let config = LaunchConfig::new((SIDE as u32 / columns, SIDE as u32 / rows), block);
+        kernels::stencil::launch(stream, config, &device_x, device_y.plane_mut(SIDE, SIDE)?)?;
+        twins::stencil(&x, &mut y, SIDE);
+        same(name, &stream.to_host(&device_y)?, &y)?;
+        compare(
+            name,
+            || Ok(kernels::stencil::launch(stream, config, &device_x, device_y.plane_mut(SIDE, SIDE)?)?),
+            || twins::stencil(&x, &mut y, SIDE),
+        )?;
+    }
+
+    let mut counts = vec![0; PICTURE * PICTURE];
+    let mut device_counts = stream.to_device(&counts)?;
+    let config = LaunchConfig::new((PICTURE as u32 / 16, PICTURE as u32 / 16), (16, 16));
+    kernels::mandelbrot::launch(stream, config, device_counts.plane_mut(PICTURE, PICTURE)?)?;
+    twins::mandelbrot(&mut counts, PICTURE);
+    same("mandelbrot", &stream.to_host(&device_counts)?, &counts)?;
+    compare(
+        "mandelbrot, 16 x 16",
+        || Ok(kernels::mandelbrot::launch(stream, config, device_counts.plane_mut(PICTURE, PICTURE)?)?),
+        || twins::mandelbrot(&mut counts, PICTURE),
+    )
+}
+
+fn sums(stream: &Stream) -> Outcome {
+    let x = numbers(LARGE);
+    let device_x = stream.to_device(&x)?;
+    let mut sums = vec![0.0; LARGE / CHUNK];
+    let mut device_sums = stream.to_device(&sums)?;
+    let config = LaunchConfig::for_len(sums.len());
+    kernels::chunk_sums::launch(stream, config, &device_x, &mut device_sums)?;
+    twins::chunk_sums(&x, &mut sums);
+    same("sums of chunks", &stream.to_host(&device_sums)?, &sums)?;
+    compare(
+        "sums of 4096 contiguous elements",
+        || Ok(kernels::chunk_sums::launch(stream, config, &device_x, &mut device_sums)?),
+        || twins::chunk_sums(&x, &mut sums),
+    )?;
+    for blocks in [16, 128, 1000, 1024, 4096] {
+        let mut device_sums = stream.zeroed((blocks * BLOCK) as usize)?;
+        let config = LaunchConfig::new(blocks, BLOCK);
+        compare(
+            &format!("grid-stride sum, {blocks} blocks of {BLOCK}, against sums of contiguous elements"),
+            || Ok(kernels::stride_sums::launch(stream, config, &device_x, &mut device_sums)?),
+            || twins::chunk_sums(&x, &mut sums),
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints what a wait costs a thread when blocks keep all cores busy.
+fn wait(name: &str, workers: u32, threads: u32, waits: u32, mut kernel: impl FnMut() -> Outcome) -> Outcome {
+    let time = best(&mut [&mut kernel])?[0];
+    let each = time.as_secs_f64() * 1e9 * f64::from(workers) / (f64::from(threads) * f64::from(waits));
+    println!("| {name} | {time:.3?} | {each:.1} ns |");
+    Ok(())
+}
+
+fn waits(stream: &Stream, workers: u32) -> Outcome {
+    const BLOCKS: u32 = 512;
+    let threads = BLOCKS * BLOCK;
+    let x = stream.to_device(&numbers(threads as usize))?;
+    let config = LaunchConfig::new(BLOCKS, BLOCK);
+    let mut sums = stream.zeroed(BLOCKS as usize)?;
+    wait("reduction of 256 threads by 9 barriers", workers, threads, BARRIERS, || {
+        Ok(kernels::barrier_sums::launch(stream, config, &x, &mut sums)?)
+    })?;
+    let mut sums = stream.zeroed(threads as usize)?;
+    wait("reduction of 32 lanes by 5 shuffles", workers, threads, 5, || {
+        Ok(kernels::shuffle_sums::launch(stream, config, &x, &mut sums)?)
+    })
+}
+
+fn tiny(stream: &Stream) -> Outcome {
+    let (x, y) = (stream.to_device(&numbers(TINY))?, stream.to_device(&numbers(TINY))?);
+    let mut z = stream.zeroed(TINY)?;
+    let config = LaunchConfig::new(TINY as u32 / BLOCK, BLOCK);
+    let time = best(&mut [&mut || Ok(kernels::add::launch(stream, config, &x, &y, &mut z)?)])?[0];
+    println!("| z = x + y of {TINY} threads, launch included | {time:.3?} |");
+    let one = LaunchConfig::new(1, 1);
+    let time = best(&mut [&mut || Ok(kernels::add::launch(stream, one, &x, &y, &mut z)?)])?[0];
+    println!("| launch of one thread | {time:.3?} |");
+    black_box(stream.to_host(&z)?);
+    Ok(())
+}
