@@ -9,6 +9,7 @@ mod loops;
 mod parse;
 mod print;
 mod ptx;
+mod testing;
 
 #[cfg(test)]
 mod expansion_tests;
@@ -90,6 +91,69 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::kernel(options.into(), item.into()).into()
+}
+
+/// Makes a function a test that runs on several devices and compares what it gives.
+///
+/// The function takes the device and gives what is to be the same on each: `()`, a value with `PartialEq` and `Debug`, or a `Result` of
+/// one of these, of which an error fails the test. It runs
+///
+/// 1. on the CPU executor as it is, blocks spread over the cores: what it gives there is what the other runs must give too;
+/// 2. on the CPU executor under several schedules, each an order of blocks and threads that would show a missing barrier;
+/// 3. on the checked executor under three schedules, where the program has code for it: it was built with `WARPSMITH_CHECK=1`, or
+///    its build script says `Builder::new().checked(true)`;
+/// 4. on a GPU, where there is one.
+///
+/// A panic of the function, or of a kernel, fails the run it happens in. The report names each run that failed or differs, and the
+/// command that makes it again.
+///
+/// What the function compares on its own, it compares in each run: it may give `()` and assert as other tests do.
+///
+/// # Options
+/// `#[warpsmith::test(schedules = 20, tolerance = 1e-6)]`
+///
+/// | option | meaning |
+/// | --- | --- |
+/// | `schedules = N` | under how many schedules it runs, 6 unless given: `reversed`, `round-robin`, and random and adversarial ones in turns; with 0, one checked run is left of three |
+/// | `tolerance = T` | floats may differ by `T`, and large ones by `T` of their size; the value has `warpsmith::testing::Compare`, as numbers, tuples, arrays and vectors do |
+/// | `gpu = false`, `checked = false` | no runs there; `true` makes it a failure where there are none |
+///
+/// # Variables
+/// | variable | meaning |
+/// | --- | --- |
+/// | `WARPSMITH_TEST_ONLY=random:42` | of the runs but the plain one only this: a schedule, `checked:` and a schedule, `gpu`, or `plain` |
+/// | `WARPSMITH_TEST_SEED=7` | the first seed of the random and adversarial schedules, 1 unless set: other seeds try other orders |
+/// | `WARPSMITH_REQUIRE_GPU=1` | a test that finds no GPU fails, instead of saying so and leaving it out |
+/// | `WARPSMITH_CHECK=1` | the same for the checked executor |
+/// | `WARPSMITH_DEVICE` | `cpu` leaves the GPU out, `gpu:1` takes another |
+///
+/// # Examples
+/// ```
+/// use warpsmith::prelude::*;
+///
+/// /// Sums of pairs of neighbours.
+/// #[kernel]
+/// fn pair_sums(input: &[f32], mut output: GridSliceMut<f32>) {
+///     let i = global_idx();
+///     if let Some(output) = output.get_mut(&i) {
+///         *output = input[2 * i.get()] + input[2 * i.get() + 1];
+///     }
+/// }
+///
+/// #[warpsmith::test(tolerance = 1e-6)]
+/// fn pairs_are_summed(device: &Device) -> warpsmith::Result<Vec<f32>> {
+///     let stream = device.stream()?;
+///     let input: Vec<f32> = (0..2000).map(|i| i as f32 / 10.0).collect();
+///     let mut output = stream.zeroed::<f32>(1000)?;
+///     pair_sums::launch(&stream, LaunchConfig::for_len(1000), &stream.to_device(&input)?, &mut output)?;
+///     let sums = stream.to_host(&output)?;
+///     assert_eq!(sums[1], 0.5);
+///     Ok(sums)
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    testing::test(options.into(), item.into()).into()
 }
 
 /// Lets loops of a function, an `impl` or a module outside of kernels carry `#[unroll]`, `#[unroll(N)]` and `#[no_unroll]`.

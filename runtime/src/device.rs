@@ -250,6 +250,16 @@ impl Device {
         self
     }
 
+    /// The CPU executor as it is whatever the environment says; each call gives a device of its own.
+    pub(crate) fn cpu_plain() -> Self {
+        Self::cpu_executor(Ok(None))
+    }
+
+    /// Whether the program carries any kernel's code for the checker.
+    pub(crate) fn can_check() -> bool {
+        crate::check::code::is_carried()
+    }
+
     fn cpu_executor(schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
         let (workers, name) = match schedule {
             Ok(Some(schedule)) => (1, format!("CPU executor (schedule {schedule})")),
@@ -747,13 +757,13 @@ fn schedule_asked_for() -> Result<Option<Schedule>, ParseScheduleError> {
     value.map(|value| value.to_string_lossy().parse()).transpose()
 }
 
-enum Choice {
+pub(crate) enum Choice {
     Unset,
     Cpu,
     Gpu(usize),
 }
 
-fn parse_choice(value: &str) -> Result<Choice, DeviceError> {
+pub(crate) fn parse_choice(value: &str) -> Result<Choice, DeviceError> {
     let choice = value.trim().to_ascii_lowercase();
     let unknown = || DeviceError::UnknownChoice { value: value.to_owned() };
     match choice.as_str() {

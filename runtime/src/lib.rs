@@ -40,6 +40,7 @@ mod output;
 mod stream;
 
 pub mod prelude;
+pub mod testing;
 
 mod check;
 mod constants;
@@ -109,7 +110,7 @@ pub use warpsmith_device::{
 };
 pub use warpsmith_device::{cache, constant, timing, vector};
 pub use warpsmith_device::{cluster, grid, mbarrier, named};
-pub use warpsmith_macro::{AnyBits, KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx};
+pub use warpsmith_macro::{AnyBits, KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx, test};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.
 ///
@@ -163,4 +164,5 @@ pub mod __private {
     pub use warpsmith_macro::gpu_dbg_line;
 
     pub use crate::launch::Launch;
+    pub use crate::testing;
 }

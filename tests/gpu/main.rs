@@ -19,6 +19,7 @@ mod scoped_atomics;
 mod shape;
 mod shared_memory;
 mod shared_phases;
+mod testing;
 mod timing;
 mod vectors;
 mod views;

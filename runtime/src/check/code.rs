@@ -31,6 +31,11 @@ pub(crate) fn find(key: &KernelKey) -> Result<Option<CheckedKernel>, ModuleError
     Ok(kernels.get(key).copied())
 }
 
+/// Whether the program has code of any kernel.
+pub(crate) fn is_carried() -> bool {
+    section::entries().iter().any(|entry| !entry.module.is_null())
+}
+
 fn read(entries: &[CheckedEntry]) -> Result<HashMap<KernelKey, CheckedKernel>, String> {
     let mut all = HashMap::new();
     for entry in entries.iter().filter(|entry| !entry.module.is_null()) {

@@ -12,8 +12,13 @@ const WARP: u32 = warpsmith_device::host::WARP_SIZE;
 struct Draws(u64);
 
 impl Draws {
-    /// The numbers of a seed and of what they are for.
-    fn new(seed: u64, purpose: u64) -> Self {
+    /// The numbers of a schedule, other ones for each seed, kind, and purpose.
+    fn new(schedule: Schedule, purpose: u64) -> Self {
+        let seed = match schedule {
+            Schedule::Ascending | Schedule::RoundRobin | Schedule::Reversed => 0,
+            Schedule::Random(seed) => seed,
+            Schedule::Adversarial(seed) => !mix(seed),
+        };
         Self(mix(seed ^ mix(purpose)))
     }
 
@@ -57,8 +62,8 @@ impl Sequence {
         match schedule {
             Schedule::Ascending | Schedule::RoundRobin => Self::Forward,
             Schedule::Reversed => Self::Backward { last: len - 1 },
-            Schedule::Random(seed) | Schedule::Adversarial(seed) => {
-                let mut draws = Draws::new(seed, purpose);
+            Schedule::Random(_) | Schedule::Adversarial(_) => {
+                let mut draws = Draws::new(schedule, purpose);
                 let bits = u64::BITS - (len - 1).leading_zeros();
                 let keys = std::array::from_fn(|_| draws.next());
                 Self::Shuffled { len, half_bits: bits.div_ceil(2).max(1), keys }
@@ -110,7 +115,7 @@ impl Turns {
             schedule,
             threads,
             live: 0,
-            draws: Draws(0),
+            draws: Draws::new(schedule, 0),
             warps: Warps::default(),
             ranked: Ranked::default(),
             last: 0,
@@ -125,14 +130,14 @@ impl Turns {
         self.live = all;
         self.last = 0;
         match self.schedule {
-            Schedule::Random(seed) => {
-                self.draws = Draws::new(seed, purpose);
+            Schedule::Random(_) => {
+                self.draws = Draws::new(self.schedule, purpose);
                 self.warps.start(blocks as u32, self.threads, &mut self.draws);
             }
             Schedule::Ascending | Schedule::RoundRobin => self.ranked.start(0..all as u32),
             Schedule::Reversed => self.ranked.start((0..all as u32).rev()),
-            Schedule::Adversarial(seed) => {
-                self.draws = Draws::new(seed, purpose);
+            Schedule::Adversarial(_) => {
+                self.draws = Draws::new(self.schedule, purpose);
                 self.redraws = self.draws.flip();
                 let ranks = self.draw_ranks(all);
                 self.ranked.start(ranks);
@@ -422,6 +427,8 @@ mod tests {
         assert_eq!(of(1, 1), of(1, 1));
         assert_ne!(of(1, 1), of(1, 2));
         assert_ne!(of(1, 1), of(2, 1));
+        let adversarial = Sequence::new(Schedule::Adversarial(1), 100, 1);
+        assert_ne!(of(1, 1), (0..100).map(|index| adversarial.at(index)).collect::<Vec<_>>());
     }
 
     /// Runs threads that meet at so many barriers, and gives the order in which they ran.

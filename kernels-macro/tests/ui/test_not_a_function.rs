@@ -1,0 +1,13 @@
+//! A test is a function.
+
+#[warpsmith::test]
+struct Sums;
+
+struct Lab;
+
+impl Lab {
+    #[warpsmith::test]
+    fn method(&self) {}
+}
+
+fn main() {}
