@@ -247,6 +247,7 @@ impl Launch<'_> {
             grid_dim: request.grid_dim,
             block_dim: request.block_dim,
             cluster_dim: request.cluster_dim,
+            cooperative: request.cooperative,
             options: *options,
             sites: code.sites,
             arguments,

@@ -121,7 +121,7 @@ impl Arena {
         loop {
             let parts = || {
                 let memory = Reserved::new(bytes)?;
-                let cells = Reserved::new(bytes / GRANULE * size_of::<Cell>())?;
+                let cells = Reserved::new(bytes / GRANULE * size_of::<Cell>())?.in_large_pages();
                 Ok((memory, cells, Reserved::new(bytes / GRANULE)?))
             };
             match parts() {

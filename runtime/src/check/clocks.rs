@@ -34,6 +34,8 @@ pub(crate) struct BlockClocks {
     named: RefCell<HashMap<u32, u32>>,
     /// The first thread that ended without a panic.
     ended: Cell<Option<u32>>,
+    /// Whether one ended by a panic.
+    panicked: Cell<bool>,
 }
 
 /// What a thread knows by atomics.
@@ -157,6 +159,7 @@ impl BlockClocks {
             threads: RefCell::default(),
             named: RefCell::default(),
             ended: Cell::new(None),
+            panicked: Cell::new(false),
         }
     }
 
@@ -164,7 +167,9 @@ impl BlockClocks {
     pub(crate) fn next_block(&self, number: u64) {
         self.number.set(number);
         self.thread.set(0);
-        self.floor.set(0);
+        self.floor.set(now());
+        let takes_turns = launch::with(|launch| launch.blocks_take_turns()).unwrap_or(true);
+        NOW.start.store(if takes_turns { u32::MAX } else { now() }, Ordering::Relaxed);
         self.cluster.set(0);
         self.warps.iter().for_each(|warp| warp.set(0));
         self.lanes.borrow_mut().clear();
@@ -172,6 +177,7 @@ impl BlockClocks {
         self.threads.borrow_mut().clear();
         self.named.borrow_mut().clear();
         self.ended.set(None);
+        self.panicked.set(false);
     }
 
     /// A thread starts or goes on.
@@ -192,7 +198,9 @@ impl BlockClocks {
 
     /// A thread has ended, by a panic or not.
     pub(crate) fn end(&self, thread: u32, panicked: bool) {
-        if !panicked && self.ended.get().is_none() {
+        if panicked {
+            self.panicked.set(true);
+        } else if self.ended.get().is_none() {
             self.ended.set(Some(thread));
         }
     }
@@ -226,7 +234,7 @@ impl BlockClocks {
         self.meet_as_block(now());
     }
 
-    /// Lanes of a warp have met in `sync_warp`; all that are left of it if `all`.
+    /// Lanes of a warp have met in `sync_warp`; all that it ever had if `all`.
     pub(crate) fn sync_lanes(&self, warp: u32, members: u32, all: bool) {
         let first = warp * WARP_SIZE;
         if all {
@@ -315,9 +323,7 @@ impl BlockClocks {
         if warp > floor {
             groups.push((Group::Warp(who.0 / u64::from(WARP_SIZE)), warp));
         }
-        if floor > 0 {
-            groups.push((Group::Block(who.block()), floor));
-        }
+        groups.push((Group::Block(who.block()), floor));
         if self.cluster.get() > 0
             && let Some(cluster) = launch::with(|launch| launch.cluster_of(who.block())).flatten()
         {
@@ -340,6 +346,9 @@ impl BlockClocks {
         let thread = self.thread.get();
         launch::with(|launch| {
             let mut logs = launch.logs.borrow_mut();
+            if !acquires && !releases && logs.by_address.is_empty() && self.threads.borrow().is_empty() {
+                return;
+            }
             if reads && let Some(&(log, _)) = logs.by_address.get(&address) {
                 let len = logs.logs[log as usize].len;
                 let mut threads = self.threads.borrow_mut();
@@ -386,11 +395,12 @@ impl BlockClocks {
         }
     }
 
-    /// A thread comes to a warp operation: reports a mask that names lanes which have ended, or which the warp does not have. The
+    /// Lanes of a warp have met, the given thread as the first of them: reports a mask that names lanes which have ended, or which the warp does not have. The
     /// full mask is all that there are.
     pub(crate) fn look_at_mask(&self, thread: u32, place: Place, name: &str, mask: u32, existing: u32, exited: u32) {
         let missing = if mask == u32::MAX { 0 } else { mask & !existing };
-        if mask & exited != 0 || missing != 0 {
+        // A lane that panicked is reported as such.
+        if !self.panicked.get() && (mask & exited != 0 || missing != 0) {
             super::report::mask(self.who(thread), place, name, mask, mask & exited, missing);
         }
     }

@@ -23,6 +23,8 @@ pub(crate) struct CheckedLaunch<'a> {
     pub(crate) grid_dim: Dim3,
     pub(crate) block_dim: Dim3,
     pub(crate) cluster_dim: Dim3,
+    /// Whether all of its blocks are alive at once.
+    pub(crate) cooperative: bool,
     pub(crate) options: CheckOptions,
     /// The places of the checked code's module.
     pub(crate) sites: &'a Sites,
@@ -103,6 +105,11 @@ impl State<'_> {
         let Dim3 { x, y, z } = self.block_idx(block);
         let (x, y, z) = (u64::from(x / dim.x), u64::from(y / dim.y), u64::from(z / dim.z));
         Some((z * u64::from(grid.y / dim.y) + y) * u64::from(grid.x / dim.x) + x)
+    }
+
+    /// Whether a block may go on before another has ended.
+    pub(super) fn blocks_take_turns(&self) -> bool {
+        self.request.cooperative || self.request.cluster_dim.count() > 1
     }
 
     /// A block's place, by its linear number.

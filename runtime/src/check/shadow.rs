@@ -94,12 +94,28 @@ pub(super) fn distance(differing: u64) -> u32 {
 /// of another block's shared memory, which had been at the same addresses.
 #[inline(always)]
 pub(super) fn is_near_and_before(turn: u32, granule: usize) -> bool {
+    if turn < NOW.start.load(Ordering::Relaxed) {
+        return is_far_and_before(turn, granule);
+    }
+    if turn < NOW.block.load(Ordering::Relaxed) {
+        return true;
+    }
+    if turn == SPLIT {
+        return false;
+    }
+    let differing = owner(turn) ^ NOW.who.load(Ordering::Relaxed);
+    differing == 0 || (differing < 32 && turn < NOW.warp.load(Ordering::Relaxed))
+}
+
+/// The same, of a turn that may be of another block.
+#[inline(never)]
+fn is_far_and_before(turn: u32, granule: usize) -> bool {
     if turn == SPLIT {
         return false;
     }
     let differing = owner(turn) ^ NOW.who.load(Ordering::Relaxed);
     if differing >= 1024 {
-        return granule < SHARED_GRANULES && NOW.clusters.load(Ordering::Relaxed) == 0;
+        return is_shared(granule) && NOW.clusters.load(Ordering::Relaxed) == 0;
     }
     differing == 0
         || turn < NOW.block.load(Ordering::Relaxed)
@@ -190,25 +206,42 @@ pub(super) fn read(cell: &mut Cell, granule: usize, what: u32) {
 }
 
 /// Notes a read after one that nothing orders before it.
-#[inline(never)]
-pub(super) fn keep_two(cell: &mut Cell, granule: usize, access: Access) {
-    if cell.other.turn >= NOW.grid.load(Ordering::Relaxed) && !is_near_and_before(cell.other.turn, granule) {
-        let who = NOW.who.load(Ordering::Relaxed);
-        let (read, other) = (owner(cell.read.turn) ^ who, owner(cell.other.turn) ^ who);
-        let apart = distance(read ^ other);
-        // The two that are there stand for this one too where they are as far apart as it is from either.
-        let stand_for_this = apart >= distance(read).max(distance(other));
-        if stand_for_this && (access.what & ATOMIC != 0 || !cell.read.is_atomic() && !cell.other.is_atomic()) {
-            return;
-        }
-        if distance(other) > distance(read) {
-            // What is farther from this one stays.
-            cell.read = access;
+#[inline(always)]
+fn keep_two(cell: &mut Cell, granule: usize, access: Access) {
+    // In cells that are not taken apart, `split` is how far apart the two reads are and `launch` the turn of the one with which
+    // that was found out. Reads in different warps stand for all others of the block since its last barrier: whatever comes after
+    // is of another warp than one of the two, and only a barrier of the block orders it after that. So do reads in different
+    // blocks for all others of the grid.
+    if cell.launch == cell.read.turn {
+        let floor = match cell.split {
+            3 => NOW.grid.load(Ordering::Relaxed),
+            2 if cell.read.turn >= NOW.start.load(Ordering::Relaxed) => NOW.block.load(Ordering::Relaxed),
+            _ => SPLIT,
+        };
+        if cell.other.turn >= floor {
             return;
         }
     }
-    cell.other = cell.read;
+    keep_farthest(cell, granule, access);
+}
+
+/// The same, where what is there does not stand for it.
+#[inline(never)]
+fn keep_farthest(cell: &mut Cell, granule: usize, access: Access) {
+    let who = NOW.who.load(Ordering::Relaxed);
+    let read = owner(cell.read.turn) ^ who;
+    let has_other =
+        cell.other.turn >= NOW.grid.load(Ordering::Relaxed) && !is_near_and_before(cell.other.turn, granule);
+    let other = if has_other { owner(cell.other.turn) ^ who } else { 0 };
+    // What is farther from this one stays.
+    if distance(other) <= distance(read) {
+        cell.other = cell.read;
+    }
     cell.read = access;
+    let apart = distance(read.max(other));
+    let are_plain = (cell.read.what | cell.other.what) & ATOMIC == 0;
+    cell.split = if are_plain { apart } else { 0 };
+    cell.launch = access.turn;
 }
 
 /// Looks at a store of `N` bytes: 1, 2, 4 or 8. `value` has its bits.

@@ -34,35 +34,20 @@ mod at {
     pub(super) const STORE: u32 = 1;
     pub(super) const OTHER_LOAD: u32 = 2;
     pub(super) const OTHER_STORE: u32 = 3;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const COPY: u32 = 4;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const RELAXED_ADD: u32 = 5;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const ADD: u32 = 6;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const ACQUIRE_LOAD: u32 = 7;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const RELEASE_STORE: u32 = 8;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const RELAXED_LOAD: u32 = 9;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const RELAXED_STORE: u32 = 10;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const FENCE: u32 = 11;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const SUM: u32 = 12;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const DIVISION: u32 = 13;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const CAST: u32 = 14;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const LOAD_8: u32 = 15;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const STORE_8: u32 = 16;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const LOAD_1: u32 = 17;
-    #[allow(dead_code, reason = "used by topics to come")]
     pub(super) const STORE_1: u32 = 18;
 }
 
@@ -152,6 +137,7 @@ impl Launch {
             grid_dim: self.grid,
             block_dim: self.block,
             cluster_dim: self.cluster,
+            cooperative: self.cooperative,
             options: self.options,
             sites: &SITES,
             arguments,

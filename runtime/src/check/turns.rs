@@ -30,7 +30,10 @@ pub(super) struct Now {
     pub(super) next: AtomicU32,
     /// Turns below it are before the launch, or before its last meeting of all blocks.
     pub(super) grid: AtomicU32,
-    /// Turns of the block below it are before the block's last meeting.
+    /// From this turn on all were the running block's, where blocks run one after another; above all turns where several take
+    /// turns.
+    pub(super) start: AtomicU32,
+    /// Turns of the block below it are before the block's last meeting, or before its start.
     pub(super) block: AtomicU32,
     /// Turns of the warp below it are before the warp's last meeting.
     pub(super) warp: AtomicU32,
@@ -50,6 +53,7 @@ pub(super) static NOW: Now = Now {
     turn: AtomicU32::new(0),
     next: AtomicU32::new(1),
     grid: AtomicU32::new(1),
+    start: AtomicU32::new(u32::MAX),
     block: AtomicU32::new(1),
     warp: AtomicU32::new(1),
     end: AtomicU32::new(0),

@@ -498,8 +498,11 @@ impl Meeting {
                 return;
             }
         }
-        if let (Some(clocks), Some((.., WarpOperation::Sync))) = (&self.clocks, leader) {
-            clocks.sync_lanes(warp as u32, members, members == existing & !exited);
+        if let (Some(clocks), Some((lane, place, operation))) = (&self.clocks, leader) {
+            clocks.look_at_mask(first as u32 + lane, place, operation.name(), mask, existing, exited);
+            if operation == WarpOperation::Sync {
+                clocks.sync_lanes(warp as u32, members, members == existing);
+            }
         }
         state.warps[warp].meeting &= !members;
         let gathers = leader.is_some_and(|(.., operation)| matches!(operation, WarpOperation::Gather(_)));
@@ -542,10 +545,6 @@ impl Meeting {
     fn meet_lanes(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> u128 {
         self.wait(thread, |meeting, state| {
             let warp = (thread / WARP_SIZE) as usize;
-            if let Some(clocks) = &self.clocks {
-                let Warp { existing, exited, .. } = state.warps[warp];
-                clocks.look_at_mask(thread, place, operation.name(), mask, existing, exited);
-            }
             let wait = Wait::Lanes { place, mask, operation };
             state.threads[thread as usize] = Thread { wait, value, ..Thread::default() };
             state.warps[warp].meeting |= 1 << (thread % WARP_SIZE);

@@ -1,1 +1,48 @@
-//! To come.
+//! Arithmetic that was asked for: overflow, lossy casts, numbers that are not finite.
+
+use warpsmith_device::thread_idx;
+
+use super::*;
+
+#[test]
+fn arithmetic_is_reported_where_it_was_asked_for() {
+    let kernel = || {
+        if thread_idx().x == 3 {
+            // SAFETY: a checked launch runs.
+            unsafe {
+                __warpsmith_check_overflow(at::SUM);
+                __warpsmith_check_overflow(at::CAST);
+                __warpsmith_check_non_finite(at::DIVISION, f64::INFINITY, 1.0, 0.0, 2);
+            }
+        }
+    };
+    let rules = |options| {
+        let launch = Launch { options, ..launch(1, 32) };
+        launch.find(&[], kernel).iter().map(|finding| finding.rule).collect::<Vec<_>>()
+    };
+    let none = CheckOptions::new();
+    assert_eq!(rules(none), []);
+    assert_eq!(rules(none.overflow(true)), [CheckRule::Overflow]);
+    assert_eq!(rules(none.lossy_casts(true)), [CheckRule::LossyCast]);
+    assert_eq!(rules(none.non_finite(true)), [CheckRule::NonFinite]);
+}
+
+#[test]
+fn a_number_that_is_not_finite_is_reported_where_it_comes_from() {
+    let finding = launch(1, 32).caught(CheckRule::NonFinite, &[], || {
+        // SAFETY: a checked launch runs.
+        unsafe { __warpsmith_check_non_finite(at::DIVISION, f64::NAN, 0.0, 0.0, 2) };
+    });
+    assert_eq!(finding.side.action, "computes a division of 0.0 and 0.0, which is NaN");
+    for operands in [[f64::NAN, 1.0], [1.0, f64::INFINITY], [f64::NEG_INFINITY, 0.0]] {
+        launch(1, 32).clean(&[], || {
+            // SAFETY: as above.
+            unsafe { __warpsmith_check_non_finite(at::DIVISION, f64::NAN, operands[0], operands[1], 2) };
+        });
+    }
+    // The second operand of an operation on one is none.
+    launch(1, 1).caught(CheckRule::NonFinite, &[], || {
+        // SAFETY: as above.
+        unsafe { __warpsmith_check_non_finite(at::DIVISION, f64::INFINITY, 1000.0, f64::NAN, 1) };
+    });
+}
