@@ -32,6 +32,7 @@ pub(crate) mod linkage {
     pub(crate) const APPENDING: i32 = 7;
     pub(crate) const INTERNAL: i32 = 8;
     pub(crate) const PRIVATE: i32 = 9;
+    pub(crate) const EXTERN_WEAK: i32 = 12;
 }
 
 /// Instruction opcodes of LLVM's C API that are used here.

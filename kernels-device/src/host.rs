@@ -551,8 +551,9 @@ fn set_current_context(_: *const Context<'static>) {
 
 /// The program's own answer, for code that the checker runs in its place: there is one context for both.
 #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+#[doc(hidden)]
 #[unsafe(no_mangle)]
-extern "C" fn __warpsmith_current_context() -> *const Context<'static> {
+pub extern "C" fn __warpsmith_current_context() -> *const Context<'static> {
     CURRENT.get()
 }
 

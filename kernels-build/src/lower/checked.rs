@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use super::entries::{self, Entry};
 use super::{Pipeline, dump, link, parallel};
 use crate::job::{LowerError, LowerJob};
-use crate::llvm::{self, Context, FUNCTION, Machine, Module};
+use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage};
 use sites::Sites;
 
 /// Kernels that are worth a module of their own, so that all cores have work.
@@ -85,6 +85,7 @@ fn instrument(
     accesses::announce(&context, &module, entries, &mut sites);
     floats::announce(&context, &module, &mut sites);
     forget_effects(&module);
+    ask_softly(&module);
     table::append(&context, &module, entries, sites, &job.target, symbol);
     module.run("always-inline", None).map_err(internal)?;
     dump(&module, &job.target, "checked");
@@ -108,6 +109,15 @@ fn gather(context: &Context, module: &Module, entries: &[Entry], pipeline: &Pipe
         if !sources.link_missing(context, module, &missing, pipeline)? {
             elsewhere.extend(missing);
         }
+    }
+}
+
+/// Lets programs link without the runtime's functions: cargo gives the objects of a package's tests to all of them, and one that
+/// has no kernels may not have the runtime either.
+fn ask_softly(module: &Module) {
+    let is_runtimes = |function: &Value| function.is_declaration() && function.name().starts_with("__warpsmith_");
+    for function in module.functions().filter(is_runtimes) {
+        function.set_linkage(linkage::EXTERN_WEAK);
     }
 }
 

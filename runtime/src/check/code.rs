@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use warpsmith_build::bundle::{CheckedEntry, CheckedModule, CheckedSite, KernelKey, ParamRecord};
 use warpsmith_build::bundle::{SiteFlags, SiteKind as Kind, SiteValue};
 
+use super::hooks;
 use super::site::{Site, SiteKind, Sites, ValueKind};
 use crate::error::ModuleError;
 
@@ -26,7 +27,10 @@ pub(crate) struct CheckedKernel {
 /// The code of a kernel, or `None` where the program has none.
 pub(crate) fn find(key: &KernelKey) -> Result<Option<CheckedKernel>, ModuleError> {
     static KERNELS: OnceLock<Result<HashMap<KernelKey, CheckedKernel>, String>> = OnceLock::new();
-    let kernels = KERNELS.get_or_init(|| read(section::entries()));
+    let kernels = KERNELS.get_or_init(|| {
+        hooks::keep();
+        read(section::entries())
+    });
     let kernels = kernels.as_ref().map_err(|reason| ModuleError::Corrupt { reason: reason.clone() })?;
     Ok(kernels.get(key).copied())
 }

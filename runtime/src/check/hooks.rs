@@ -110,3 +110,27 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: 
 pub(crate) unsafe extern "C" fn __warpsmith_check_overflow(site: u32) {
     report::overflow(site);
 }
+
+/// Keeps the functions in every program that looks for checked code, which only asks for them softly.
+pub(super) fn keep() {
+    type Load = unsafe extern "C" fn(*const u8, u32);
+    type Store = unsafe extern "C" fn(*const u8, u64, u32);
+    type Many = unsafe extern "C" fn(*const u8, usize, u32);
+    let loads: [Load; 7] = [
+        __warpsmith_check_load_1,
+        __warpsmith_check_load_2,
+        __warpsmith_check_load_4,
+        __warpsmith_check_load_8,
+        __warpsmith_check_load_16,
+        __warpsmith_check_store_16,
+        __warpsmith_check_atomic,
+    ];
+    let stores: [Store; 4] =
+        [__warpsmith_check_store_1, __warpsmith_check_store_2, __warpsmith_check_store_4, __warpsmith_check_store_8];
+    let many: [Many; 2] = [__warpsmith_check_load_n, __warpsmith_check_store_n];
+    let copy: unsafe extern "C" fn(*mut u8, *const u8, usize, u32) = __warpsmith_check_copy;
+    let notes: [unsafe extern "C" fn(u32); 2] = [__warpsmith_check_fence, __warpsmith_check_overflow];
+    let float: unsafe extern "C" fn(u32, f64, f64, f64, u32) = __warpsmith_check_non_finite;
+    let context = warpsmith_device::host::__warpsmith_current_context;
+    std::hint::black_box((loads, stores, many, copy, notes, float, context as extern "C" fn() -> _));
+}
