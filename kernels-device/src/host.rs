@@ -551,10 +551,15 @@ fn set_current_context(_: *const Context<'static>) {
 
 /// The program's own answer, for code that the checker runs in its place: there is one context for both.
 #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
-#[doc(hidden)]
 #[unsafe(no_mangle)]
-pub extern "C" fn __warpsmith_current_context() -> *const Context<'static> {
+extern "C" fn __warpsmith_current_context() -> *const Context<'static> {
     CURRENT.get()
+}
+
+/// Keeps the function that code for the checker asks for the context in every program that looks for such code.
+pub fn keep_for_checker() {
+    #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+    core::hint::black_box(__warpsmith_current_context as extern "C" fn() -> _);
 }
 
 /// Code for the checker is compiled once more, and linked into the program beside its own: it asks that for the context.
