@@ -17,6 +17,7 @@ use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(not(warpsmith_checked))]
 use std::thread_local;
 
 use crate::abi::Scope;
@@ -401,12 +402,6 @@ impl<'a> Context<'a> {
         } else {
             Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
         }
-    }
-
-    /// Kernels never call it.
-    #[cfg(warpsmith_checked)]
-    pub fn enter<R>(&self, _: impl FnOnce() -> R) -> R {
-        unreachable!("the executor is the program's own")
     }
 
     /// Moves to a block, by its linear number in the grid, whose threads get stamps that no other had.
