@@ -213,6 +213,7 @@ impl Builder {
         }
         if self.checked.unwrap_or_else(|| checked::is_wanted(&outcome)) {
             let built = site.checked().build()?;
+            built.warnings.iter().for_each(|warning| tell("warning", &format!("for the checker: {warning}")));
             for unit in &built.units {
                 lowering.checked(unit).into_iter().for_each(|object| embedder.add_checked(object));
             }
@@ -342,10 +343,18 @@ impl Lowering<'_> {
 
     /// The checker's code of a unit; where it cannot be made, a warning says why.
     fn checked(&mut self, unit: &Unit) -> Vec<CheckedObject> {
-        let Some(bitcode) = unit.outcome.as_ref().ok().filter(|bitcode| registers_kernels(&bitcode.path)) else {
-            return Vec::new();
-        };
         let title = unit.title();
+        let bitcode = match &unit.outcome {
+            Ok(bitcode) if registers_kernels(&bitcode.path) => bitcode,
+            Ok(_) => return Vec::new(),
+            Err(message) => {
+                tell(
+                    "warning",
+                    &format!("kernels of {title} cannot be checked, because it does not compile: {message}"),
+                );
+                return Vec::new();
+            }
+        };
         let name = title.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
         let symbol = format!("__warpsmith_checked_{}_{}", unique_name(), name.replace('-', "_"));
         let job = self.job(title.clone(), bitcode);

@@ -515,7 +515,10 @@ impl Site {
             }
         }
         outcome.warnings.extend(foreign.into_iter().map(|name| {
-            format!("kernels were not compiled, because the crate {name} has errors when it is built for a GPU")
+            format!(
+                "kernels were not compiled, because the crate {name} has errors when it is built for {}",
+                self.purpose.name()
+            )
         }));
         let used = libraries.iter().map(|(artifact, _)| *artifact).find(|artifact| is_ours(artifact));
         if let Some(artifact) = used.filter(|artifact| artifact.features != self.features) {

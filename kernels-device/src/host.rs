@@ -561,6 +561,7 @@ pub fn keep_for_checker() {
 #[cfg(warpsmith_checked)]
 #[inline]
 fn current_context() -> *const Context<'static> {
+    #[allow(improper_ctypes, reason = "both sides are this file, compiled by one compiler")]
     unsafe extern "C" {
         safe fn __warpsmith_current_context() -> *const Context<'static>;
     }

@@ -26,6 +26,16 @@ pub(crate) enum Purpose {
     Checked,
 }
 
+impl Purpose {
+    /// As messages name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Device => "a GPU",
+            Self::Checked => "the checker",
+        }
+    }
+}
+
 /// Codegen options that are left out: ours stand in their place, or they mean only the host's machine code.
 const DROPPED_CODEGEN: &[&str] = &[
     "code-model",
