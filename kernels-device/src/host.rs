@@ -290,6 +290,25 @@ pub struct ThreadPlace {
     pub y: u64,
 }
 
+/// One thread's run. In a build with debug assertions it is a frame of its own, so that a debugger shows block and thread: in
+/// numbers, because debuggers print no structs in a list of frames.
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn kernel_thread(
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    thread_x: u32,
+    thread_y: u32,
+    thread_z: u32,
+    body: &impl Fn(&Scope),
+) {
+    let _ = (block_x, block_y, block_z, thread_x, thread_y, thread_z);
+    // SAFETY: this is a thread's run, and the scope ends with it.
+    let scope = unsafe { Scope::new() };
+    body(&scope);
+}
+
 /// Thread runs get their stamps from here; 0 is never one.
 static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 
@@ -350,9 +369,8 @@ impl<'a> Context<'a> {
             this.thread_idx.set(index);
             this.thread.set(thread);
             this.place.set(place);
-            // SAFETY: this is a thread's run, and the scope ends with it.
-            let scope = unsafe { Scope::new() };
-            body(&scope);
+            let block = this.block_idx.get();
+            kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, &body);
         };
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);

@@ -9,6 +9,9 @@
 //! The blocks of a cluster are alive at once, on one core, and so are those of a cooperative launch: each core has its share
 //! of them and turns from one to the next where they wait for others. So there, a thread that spins for what another block writes may never get it either.
 
+use std::backtrace::Backtrace;
+use std::sync::Arc;
+
 use warpsmith_device::Dim3;
 use warpsmith_device::host::{ConstantValues, Context, LaunchScope, Output};
 
@@ -21,7 +24,7 @@ mod gang;
 mod grid;
 mod named;
 mod order;
-mod panics;
+pub(crate) mod panics;
 pub(crate) mod schedule;
 mod sequential;
 mod shared;
@@ -82,7 +85,7 @@ impl<'a> CpuLaunch<'a> {
 }
 
 /// The first panic of a launch, or the first place where its threads could not go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct CpuPanic {
     /// What the panic said.
     pub(crate) message: String,
@@ -96,6 +99,8 @@ pub(crate) struct CpuPanic {
     pub(crate) block: Dim3,
     /// The thread in its block.
     pub(crate) thread: Dim3,
+    /// The calls that led there, where the environment asks for them. What they are called is looked up when they are printed.
+    pub(crate) backtrace: Option<Arc<Backtrace>>,
 }
 
 /// How many blocks of so many threads a cooperative launch may have.

@@ -10,12 +10,14 @@ use warpsmith_device::{Constant, Dim3};
 
 use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport};
 use crate::constants::ConstantTable;
+use crate::cpu::panics::warn_where_panics_abort;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::module::{KernelTable, LoadedKernel};
 use crate::output::{DEFAULT_OUTPUT_BYTES, OutputLine, Sink, SinkSlot, standard_output};
 use crate::panic_report::RecordPool;
+use crate::profile::{GpuProfile, ParseProfileError};
 use crate::stream::{Stream, StreamInner};
 
 /// A launch's id is its kernel's number above this many bits, and a count in them.
@@ -29,6 +31,9 @@ const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
 
 /// The environment variable that chooses the schedule of [`Device::cpu`].
 const SCHEDULE_VARIABLE: &str = "WARPSMITH_SCHEDULE";
+
+/// The environment variable that chooses the GPU whose limits the executor has.
+const PROFILE_VARIABLE: &str = "WARPSMITH_CPU_PROFILE";
 
 /// A GPU, or the CPU executor.
 ///
@@ -77,6 +82,8 @@ enum Kind {
 struct CpuParts {
     /// The schedule of its launches, or what is wrong with the one that was asked for.
     schedule: Result<Option<Schedule>, ParseScheduleError>,
+    /// The GPU whose limits its launches keep to, or what is wrong with the one that was asked for.
+    profile: Result<Option<GpuProfile>, ParseProfileError>,
 }
 
 /// What a device has when it is a GPU.
@@ -197,6 +204,9 @@ impl Device {
 
     /// The CPU executor.
     ///
+    /// A kernel's panic comes back as an error. Where the program is compiled with `panic = "abort"` it cannot be caught: it ends the
+    /// program with its message, and a warning says so when the executor is opened.
+    ///
     /// Its launches run under the schedule that `WARPSMITH_SCHEDULE` names, where that variable is set, as those of
     /// [`cpu_scheduled`](Self::cpu_scheduled) do. It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where
     /// `WARPSMITH_CHECK` is set: to `1`, or to a list of what else to look for, such as `overflow,lossy,non-finite,memory`. Where
@@ -260,11 +270,35 @@ impl Device {
         crate::check::code::is_carried()
     }
 
+    /// The CPU executor with the limits of a GPU: what that would refuse of a launch is refused here too, in the same words. So a
+    /// program can be tried for GPUs that are not at hand.
+    ///
+    /// That goes for sizes of grids, blocks and clusters, for shared memory, for how many blocks of a cooperative launch are resident,
+    /// and for kernels whose code was made for newer GPUs only. How many registers a kernel's threads take is known on a GPU alone.
+    /// [`limits`](Self::limits) and [`capability`](Self::capability) are the GPU's. In place of this call,
+    /// `WARPSMITH_CPU_PROFILE=sm_75` does it for every other way to open the executor.
+    ///
+    /// Each call gives a device of its own, with its own buffers and constants.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith::{GpuProfile, prelude::*};
+    ///
+    /// let device = Device::cpu_as(GpuProfile::SM_75);
+    /// assert_eq!(device.limits().max_shared_bytes, 64 << 10);
+    /// assert_eq!(device.capability().unwrap().major, 7);
+    /// ```
+    #[must_use]
+    pub fn cpu_as(profile: GpuProfile) -> Self {
+        let workers = workers();
+        Self::cpu_executor_with(format!("CPU executor ({workers} threads)"), workers, Ok(None), Ok(Some(profile)))
+    }
+
     fn cpu_executor(schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
         let (workers, name) = match schedule {
             Ok(Some(schedule)) => (1, format!("CPU executor (schedule {schedule})")),
             _ => {
-                let workers = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
+                let workers = workers();
                 (workers, format!("CPU executor ({workers} threads)"))
             }
         };
@@ -272,17 +306,24 @@ impl Device {
     }
 
     fn cpu_executor_of(name: String, workers: u32, schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
-        let limits = DeviceLimits {
-            max_threads_per_block: 1024,
-            max_block_dim: Dim3 { x: 1024, y: 1024, z: 64 },
-            max_grid_dim: Dim3 { x: i32::MAX.unsigned_abs(), y: 65_535, z: 65_535 },
-            max_shared_bytes: 227 << 10,
-            max_registers: 65_536,
-            warp_size: 32,
-            multiprocessors: workers,
-            max_threads_per_multiprocessor: 1024,
+        Self::cpu_executor_with(name, workers, schedule, profile_asked_for())
+    }
+
+    fn cpu_executor_with(
+        name: String,
+        workers: u32,
+        schedule: Result<Option<Schedule>, ParseScheduleError>,
+        profile: Result<Option<GpuProfile>, ParseProfileError>,
+    ) -> Self {
+        warn_where_panics_abort();
+        let (limits, name) = match &profile {
+            Ok(Some(profile)) => (profile.limits(), format!("{name} as {profile}")),
+            _ => {
+                let shared_by_all = DeviceLimits { max_threads_per_multiprocessor: 1024, ..GpuProfile::SM_90.limits() };
+                (DeviceLimits { multiprocessors: workers, ..shared_by_all }, name)
+            }
         };
-        Self::from_parts(Kind::Cpu(CpuParts { schedule }), name, limits)
+        Self::from_parts(Kind::Cpu(CpuParts { schedule, profile }), name, limits)
     }
 
     /// The GPU with this number, from 0, as `CUDA_VISIBLE_DEVICES` orders them.
@@ -402,8 +443,13 @@ impl Device {
         if let Some(Err(word)) = self.inner.checking.get() {
             return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
         }
-        if let Kind::Cpu(CpuParts { schedule: Err(source) }) = &self.inner.kind {
-            return Err(DeviceError::UnknownSchedule { source: source.clone() }.into());
+        if let Kind::Cpu(parts) = &self.inner.kind {
+            if let Err(source) = &parts.schedule {
+                return Err(DeviceError::UnknownSchedule { source: source.clone() }.into());
+            }
+            if let Err(source) = &parts.profile {
+                return Err(DeviceError::UnknownProfile { source: source.clone() }.into());
+            }
         }
         Stream::new(self)
     }
@@ -432,10 +478,21 @@ impl Device {
         self.parts().map(|parts| parts.gpu.context().ordinal())
     }
 
-    /// The GPU's compute capability, or `None` for the CPU executor.
+    /// The compute capability of the GPU, or of the one whose limits the CPU executor [has](Self::cpu_as); `None` where it has none's.
     #[must_use]
     pub fn capability(&self) -> Option<ComputeCapability> {
-        self.parts().map(|parts| parts.capability)
+        match self.parts() {
+            Some(parts) => Some(parts.capability),
+            None => self.profile().map(|profile| profile.capability()),
+        }
+    }
+
+    /// The GPU whose limits the executor has.
+    pub(crate) fn profile(&self) -> Option<GpuProfile> {
+        match &self.inner.kind {
+            Kind::Cpu(parts) => parts.profile.as_ref().ok().copied().flatten(),
+            Kind::Gpu(_) => None,
+        }
     }
 
     /// What the device allows in a launch.
@@ -751,6 +808,19 @@ fn checks_asked_for() -> Result<Option<CheckOptions>, String> {
     CheckOptions::parse(&std::env::var_os(CHECK_VARIABLE).unwrap_or_default().to_string_lossy())
 }
 
+/// Threads that the executor runs blocks on.
+fn workers() -> u32 {
+    u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX)
+}
+
+/// The GPU whose limits the environment asks for, where it does.
+fn profile_asked_for() -> Result<Option<GpuProfile>, ParseProfileError> {
+    match std::env::var_os(PROFILE_VARIABLE) {
+        Some(value) if !value.is_empty() => value.to_string_lossy().parse().map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// The schedule that the environment asks for, where it does.
 fn schedule_asked_for() -> Result<Option<Schedule>, ParseScheduleError> {
     let value = std::env::var_os(SCHEDULE_VARIABLE).filter(|value| !value.is_empty());
@@ -810,6 +880,23 @@ mod tests {
         assert_eq!((device.schedule(), device.limits().multiprocessors), (Some(Schedule::Random(42)), 1));
         assert_eq!(device.to_string(), "CPU executor (schedule random:42)");
         assert_ne!(device, Device::cpu_scheduled(Schedule::Random(42)));
+    }
+
+    #[test]
+    fn the_executor_has_the_limits_of_the_gpu_that_it_stands_for() {
+        for profile in GpuProfile::ALL {
+            let device = Device::cpu_as(profile);
+            assert_eq!(*device.limits(), profile.limits());
+            assert_eq!(device.capability(), Some(profile.capability()));
+            assert!(device.is_cpu() && device.to_string().ends_with(&format!(" as {profile}")), "{device}");
+        }
+        let unknown = "sm_1".parse::<GpuProfile>().map(Some);
+        let device = Device::cpu_executor_with("CPU".to_owned(), 1, Ok(None), unknown);
+        let error = device.stream().map(drop).unwrap_err().to_string();
+        assert!(
+            error.starts_with("WARPSMITH_CPU_PROFILE cannot be used: \"sm_1\" names no GPU; it can be "),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::check::CheckReport;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::device::ComputeCapability;
 use crate::launch::LaunchConfig;
+use crate::profile::ParseProfileError;
 
 /// The result of every operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -178,6 +179,12 @@ pub enum DeviceError {
     ChecksNeedExecutor {
         /// What `WARPSMITH_DEVICE` holds.
         device: String,
+    },
+    /// `WARPSMITH_CPU_PROFILE` holds something else than a GPU's profile.
+    #[error("WARPSMITH_CPU_PROFILE cannot be used: {source}")]
+    UnknownProfile {
+        /// What is wrong with it.
+        source: ParseProfileError,
     },
     /// `WARPSMITH_SCHEDULE` holds something else than a schedule.
     #[error("WARPSMITH_SCHEDULE cannot be used: {source}")]
@@ -775,8 +782,9 @@ fn launched_text(kernels: &[String]) -> String {
 /// incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "kernel `{kernel}` panicked at {file}:{line}:{column} in block {block}, thread {thread}{}: {message}",
-    schedule.map_or_else(String::new, |schedule| format!(", under the schedule {schedule}"))
+    "kernel `{kernel}` panicked at {file}:{line}:{column} in block {block}, thread {thread}{}: {message}{}",
+    schedule.map_or_else(String::new, |schedule| format!(", under the schedule {schedule}")),
+    backtrace.as_ref().map_or_else(String::new, |backtrace| format!("\nits calls, the last one first:\n{backtrace}"))
 )]
 #[non_exhaustive]
 pub struct KernelPanic {
@@ -797,6 +805,9 @@ pub struct KernelPanic {
     /// The schedule that the launch ran under, where it had one: under it the panic comes again, also where the variable
     /// `WARPSMITH_SCHEDULE` names it.
     pub schedule: Option<Schedule>,
+    /// The kernel's calls that led to the panic, the last one first, as the standard library prints them: on the CPU executor, where
+    /// `RUST_BACKTRACE=1` asks for them.
+    pub backtrace: Option<String>,
 }
 
 #[cfg(test)]

@@ -230,6 +230,7 @@ impl<'a> Launch<'a> {
                 block: panic.block,
                 thread: panic.thread,
                 schedule,
+                backtrace: panic.backtrace.map(|backtrace| cpu::panics::kernels_own(&backtrace.to_string())),
             }));
         }
         Ok(())

@@ -48,6 +48,7 @@ mod cpu;
 mod driver;
 mod module;
 mod panic_report;
+mod profile;
 mod registry;
 #[cfg(test)]
 mod simulated;
@@ -65,6 +66,7 @@ pub use event::Event;
 pub use launch::{Binder, LaunchArg, LaunchConfig, PlaneMap, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 pub use output::OutputLine;
+pub use profile::{GpuProfile, ParseProfileError};
 pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
 

@@ -20,6 +20,9 @@ const UNBOUNDED_STACK_BYTES: usize = 16 << 10;
 /// Heap that kernels which allocate get, unless the device has more already.
 const HEAP_BYTES: usize = 256 << 20;
 
+/// A CUDA version that knows every PTX.
+const NEWEST_DRIVER: Version = Version { major: u32::MAX, minor: 0 };
+
 /// A kernel that a device can launch.
 #[derive(Debug)]
 pub(crate) struct LoadedKernel {
@@ -125,6 +128,11 @@ impl LoadedKernel {
         let Some(parts) = device.parts() else {
             // The executor runs the host's own code; the metadata only says how it may run it.
             let record = Registry::get().ok().and_then(|registry| registry.find(&key));
+            if let (Some(profile), Some(record)) = (device.profile(), record) {
+                // As on that GPU under the newest driver.
+                let architecture = profile.capability().architecture();
+                choose_image(&path, &images_for(record, along_x), architecture, device.name(), NEWEST_DRIVER)?;
+            }
             let checked = if device.check_options().is_some() { Some(checked(&path, desc, &key)?) } else { None };
             return Ok(Self { number: 0, path, desc, record, gpu: None, checked });
         };

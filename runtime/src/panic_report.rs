@@ -232,6 +232,7 @@ fn report(gpu: &Gpu, record: &PanicRecord, kernel: Option<&LoadedKernel>) -> Ker
         block: dim(record.block),
         thread: dim(record.thread),
         schedule: None,
+        backtrace: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use warpsmith::prelude::*;
-use warpsmith::{Error, LaunchError, MemoryError, Schedule};
+use warpsmith::{Error, GpuProfile, LaunchError, MemoryError, Schedule};
 
 mod common;
 use common::{kernel_devices, text};
@@ -333,6 +333,37 @@ fn shapes_beyond_the_device_name_request_and_limit() {
         add_one::launch(&stream, LaunchConfig::new(1, 1024).with_shared_bytes(shared), &mut y).unwrap();
         add_one::launch(&stream, LaunchConfig::new(1, (1, 1, 64)), &mut y).unwrap();
         assert_eq!(stream.to_host(&y).unwrap(), [9; 3], "{device}");
+    }
+}
+
+#[test]
+fn the_executor_refuses_what_the_gpu_that_it_stands_for_would() {
+    let refused = |profile, config| {
+        let stream = Device::cpu_as(profile).stream().unwrap();
+        let mut y = stream.to_device(&[7u32; 3]).unwrap();
+        let outcome = add_one::launch(&stream, config, &mut y).map_err(text);
+        let ran = stream.to_host(&y).unwrap() == [8; 3];
+        assert_eq!(outcome.is_ok(), ran, "{profile}");
+        outcome.err()
+    };
+    for profile in GpuProfile::ALL {
+        let limits = profile.limits();
+        let most = LaunchConfig::new(1, 1024).with_shared_bytes(limits.max_shared_bytes);
+        assert_eq!(refused(profile, most), None);
+        let shared = refused(profile, LaunchConfig::new(1, 32).with_shared_bytes(limits.max_shared_bytes + 1)).unwrap();
+        let limit = format!("the device allows {}", limits.max_shared_bytes);
+        assert!(shared.contains(&limit), "{profile}: {shared}");
+        assert!(refused(profile, LaunchConfig::new(1, 1025)).unwrap().contains("the device allows 1024"), "{profile}");
+
+        let clusters = refused(profile, LaunchConfig::new(4, 32).with_cluster(2));
+        assert_eq!(clusters.is_some(), profile.capability().major < 9, "{profile}: {clusters:?}");
+        assert!(clusters.is_none_or(|message| message.contains("compute capability")), "{profile}");
+
+        // A block of this much shared memory has a multiprocessor to itself.
+        let alone = |blocks| LaunchConfig::new(blocks, 32).with_shared_bytes(limits.max_shared_bytes).cooperative();
+        assert_eq!(refused(profile, alone(limits.multiprocessors)), None);
+        let message = refused(profile, alone(limits.multiprocessors + 1)).unwrap();
+        assert!(message.contains(&format!("{}", limits.multiprocessors)), "{profile}: {message}");
     }
 }
 

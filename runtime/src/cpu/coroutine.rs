@@ -231,6 +231,7 @@ pub(super) fn give_up(
         column: failure.place.map_or(0, |place| place.column()),
         block: context.block_idx(),
         thread: context.thread_idx(),
+        backtrace: None,
     });
     end(meeting, stacks, parked)
 }

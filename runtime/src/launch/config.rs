@@ -269,7 +269,11 @@ fn check_cooperative(
 ) -> Result<(), LaunchError> {
     let threads_u32 = u32::try_from(threads).expect("a block's size was checked before");
     let limit = match kernel.gpu() {
-        None => cpu::resident_blocks(threads_u32),
+        None => {
+            let own = cpu::resident_blocks(threads_u32);
+            let shared = kernel.fixed_shared_bytes() + u64::from(config.shared_bytes);
+            device.profile().map_or(own, |profile| own.min(profile.resident_blocks(threads_u32, shared)))
+        }
         Some(code) => {
             let shape = config.shape();
             let resident = if shape.is_clustered() {
