@@ -17,6 +17,8 @@ pub mod atomic;
 pub mod bits;
 pub mod block;
 pub mod cache;
+#[doc(hidden)]
+pub mod cast;
 pub mod cluster;
 pub mod collective;
 pub mod constant;

@@ -14,6 +14,7 @@ use self::docs::{copied_attributes, documentation, launch_documentation};
 use self::generics::LaunchGenerics;
 use self::options::options;
 use self::param::LaunchParam;
+use crate::casts;
 use crate::check::{self, Problems};
 use crate::loops;
 use crate::parse::KernelFn;
@@ -26,6 +27,7 @@ pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
     let mut in_loops = Vec::new();
     let item = loops::mark(item, &mut in_loops);
+    let item = if casts::is_checked_build() { casts::rewrite(item) } else { item };
     let launcher = KernelFn::parse(options, item.clone(), &mut problems).map(|kernel| {
         check::kernel(&kernel, &mut problems);
         if check::is_marked_twice(&kernel) {

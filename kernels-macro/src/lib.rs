@@ -1,5 +1,6 @@
 //! The `#[kernel]` attribute and the derives of warpsmith; use them through the `warpsmith` crate.
 
+mod casts;
 mod check;
 mod derive;
 mod derive_any_bits;

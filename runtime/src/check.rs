@@ -3,7 +3,7 @@
 //! Checked code calls a hook before each access ([`hooks`]). Buffers and shared memory lie in one range of addresses
 //! ([`arena`]), for each granule of which the checker knows what may be touched, what was written, and who touched it last
 //! ([`shadow`], [`split`]). The executor tells it whose turn it is ([`turns`]) and who has met whom ([`clocks`]). What is found
-//! is [`report`]ed.
+//! is [`report`]ed. What looks on without judging is told of accesses first ([`observe`]).
 
 mod arena;
 mod clocks;
@@ -12,6 +12,7 @@ mod finding;
 mod hooks;
 mod launch;
 mod map;
+mod observe;
 mod options;
 mod report;
 mod shadow;
@@ -21,11 +22,15 @@ mod split;
 mod tests;
 mod traffic;
 mod turns;
+mod watch;
 
 pub(crate) use arena::{Mark, Piece, Purpose};
 pub(crate) use clocks::BlockClocks;
 pub use finding::{CheckReport, CheckRule, Finding, FindingMemory, FindingSide};
 pub(crate) use launch::{Argument, CheckedLaunch, run};
+pub use observe::WatchedWrite;
+pub(crate) use observe::{Observers, Watched};
 pub use options::CheckOptions;
 pub(crate) use report::stuck;
 pub use traffic::{LineTraffic, MemoryReport, MemorySpace};
+pub use watch::Watch;

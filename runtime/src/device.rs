@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::CudaContext;
-use warpsmith_device::abi::KernelValue;
+use warpsmith_device::abi::{DeviceElement, KernelValue};
 use warpsmith_device::{Constant, Dim3};
 
-use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport};
+use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport, Watch, Watched};
 use crate::constants::ConstantTable;
 use crate::cpu::panics::warn_where_panics_abort;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
+use crate::memory::DeviceBuffer;
 use crate::module::{KernelTable, LoadedKernel};
 use crate::output::{DEFAULT_OUTPUT_BYTES, OutputLine, Sink, SinkSlot, standard_output};
 use crate::panic_report::RecordPool;
@@ -71,6 +72,8 @@ struct DeviceInner {
     findings: Mutex<Vec<(u64, Finding)>>,
     /// What its checked launches asked of memory.
     traffic: Mutex<MemoryReport>,
+    /// Elements of its buffers that are watched.
+    watches: Mutex<Vec<Weak<Watched>>>,
 }
 
 enum Kind {
@@ -430,6 +433,7 @@ impl Device {
             checking: OnceLock::new(),
             findings: Mutex::default(),
             traffic: Mutex::default(),
+            watches: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -675,10 +679,64 @@ impl Device {
         self.inner.traffic.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds what a checked launch asked of memory.
-    #[expect(dead_code, reason = "checked launches come with checked code, which no package carries yet")]
-    pub(crate) fn add_memory_report(&self, report: MemoryReport) {
-        self.inner.traffic.lock().unwrap_or_else(PoisonError::into_inner).merge(report);
+    /// Where checked launches put what they asked of memory.
+    pub(crate) fn traffic(&self) -> &Mutex<MemoryReport> {
+        &self.inner.traffic
+    }
+
+    /// Watches an element of a buffer of this checked device: who writes it, from where, and what.
+    ///
+    /// Launches from here on tell each write to it, until the [`Watch`] is dropped. Drop it before the buffer: its memory may
+    /// become another buffer's.
+    ///
+    /// # Errors
+    /// [`DeviceError::CannotWatch`] when this is no checked device, when the buffer is another's, and when it has no such
+    /// element.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use warpsmith::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn fill(value: f32, mut y: GridSliceMut<f32>) {
+    ///     if let Some(y) = y.get_mut(&global_idx()) {
+    ///         *y = value;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> warpsmith::Result<()> {
+    /// let device = Device::cpu_checked();
+    /// let stream = device.stream()?;
+    /// let mut y = stream.zeroed::<f32>(1000)?;
+    /// let watch = device.watch(&y, 700)?;
+    /// fill::launch(&stream, LaunchConfig::for_len(1000), 1.5, &mut y)?;
+    /// for write in watch.take_writes() {
+    ///     println!("{write}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch<T: DeviceElement>(&self, buffer: &DeviceBuffer<T>, index: usize) -> Result<Watch> {
+        let cannot = |reason: String| Err(DeviceError::CannotWatch { index, reason }.into());
+        if self.check_options().is_none() {
+            return cannot(format!("{self} is no checked device; `Device::cpu_checked()` gives one"));
+        }
+        if !buffer.device().is_same(self) {
+            return cannot(format!("the buffer is of another device, {}", buffer.device()));
+        }
+        if index >= buffer.len() {
+            return cannot(format!("the buffer has {} elements", buffer.len()));
+        }
+        let watch = Watch::new(buffer.executor_address() + index * size_of::<T>(), size_of::<T>());
+        self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(watch.watched()));
+        Ok(watch)
+    }
+
+    /// The elements that are watched.
+    pub(crate) fn watches(&self) -> Vec<Arc<Watched>> {
+        let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.retain(|watched| watched.strong_count() > 0);
+        watches.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// What the device looks for in launches, where it is a checked one.

@@ -164,6 +164,14 @@ pub enum DeviceError {
         /// The value.
         value: String,
     },
+    /// An element cannot be watched.
+    #[error("element {index} cannot be watched: {reason}")]
+    CannotWatch {
+        /// The element's index.
+        index: usize,
+        /// Why.
+        reason: String,
+    },
     /// `WARPSMITH_CHECK` holds a word that names no check.
     #[error(
         "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite` and `memory`, with commas"

@@ -15,7 +15,7 @@ mod config;
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
 
-use crate::check::{self, Argument, CheckedLaunch};
+use crate::check::{self, Argument, CheckedLaunch, Observers};
 use crate::constants::ByPlace;
 use crate::cpu::{self, CpuLaunch, CpuPanic};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
@@ -243,6 +243,8 @@ impl Launch<'_> {
         let (Some(code), Some(options)) = (self.kernel.checked(), stream.device().check_options()) else {
             return Ok(cpu::run(request));
         };
+        let watches = stream.device().watches();
+        let traffic = options.counts_memory().then(|| stream.device().traffic());
         let checked = CheckedLaunch {
             kernel: request.kernel,
             grid_dim: request.grid_dim,
@@ -252,6 +254,7 @@ impl Launch<'_> {
             options: *options,
             sites: code.sites,
             arguments,
+            observers: Observers { traffic, watches: &watches },
         };
         let (ran, findings) = check::run(checked, || cpu::run(request))
             .map_err(|reason| LaunchError::Executor { kernel: self.kernel.path().to_owned(), reason })?;

@@ -55,6 +55,7 @@ mod simulated;
 
 pub use check::{
     CheckOptions, CheckReport, CheckRule, Finding, FindingMemory, FindingSide, LineTraffic, MemoryReport, MemorySpace,
+    Watch, WatchedWrite,
 };
 pub use cpu::schedule::{ParseScheduleError, Schedule};
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
@@ -162,7 +163,7 @@ pub mod __private {
     pub use warpsmith_device::abi::*;
     pub use warpsmith_device::bits::AnyBits;
     pub use warpsmith_device::warp::{LaneBits, WarpValue};
-    pub use warpsmith_device::{asm, print, shape};
+    pub use warpsmith_device::{asm, cast, print, shape};
     pub use warpsmith_macro::gpu_dbg_line;
 
     pub use crate::launch::Launch;

@@ -7,6 +7,7 @@
     reason = "the cases spell constructs out in the form that is under test"
 )]
 
+mod casts;
 mod collections;
 mod control_flow;
 mod floats;

@@ -165,6 +165,7 @@ impl BlockClocks {
 
     /// Turns to the block with this linear number, no thread of which has run.
     pub(crate) fn next_block(&self, number: u64) {
+        super::observe::end_of_block(self.number.get());
         self.number.set(number);
         self.thread.set(0);
         self.floor.set(now());

@@ -2,8 +2,11 @@
 //!
 //! All of them are called on the OS thread of a checked launch, in which the checker's state is nobody else's.
 
+use warpsmith_device::cast::{Loss, Number};
+use warpsmith_device::host::Place;
+
 use super::site::SiteKind;
-use super::{clocks, launch, report, shadow};
+use super::{clocks, launch, observe, report, shadow};
 
 macro_rules! loads {
     ($($name:ident $bytes:literal),* $(,)?) => {$(
@@ -13,6 +16,7 @@ macro_rules! loads {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, site: u32) {
+            observe::read(address.addr(), $bytes, site);
             shadow::load::<$bytes>(address.addr(), site);
         }
     )*};
@@ -26,6 +30,7 @@ loads!(__warpsmith_check_load_1 1, __warpsmith_check_load_2 2, __warpsmith_check
 /// As the other loads'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_load_n(address: *const u8, bytes: usize, site: u32) {
+    observe::read(address.addr(), bytes, site);
     shadow::load_many(address.addr(), bytes, site);
 }
 
@@ -37,6 +42,7 @@ macro_rules! stores {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, value: u64, site: u32) {
+            observe::write(address.addr(), $bytes, site);
             shadow::store::<$bytes>(address.addr(), value, site);
         }
     )*};
@@ -49,6 +55,7 @@ stores!(__warpsmith_check_store_1 1, __warpsmith_check_store_2 2, __warpsmith_ch
 /// As the other stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, site: u32) {
+    observe::write(address.addr(), 16, site);
     shadow::store_many(address.addr(), 16, site);
 }
 
@@ -58,6 +65,7 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, s
 /// As the other stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, bytes: usize, site: u32) {
+    observe::write(address.addr(), bytes, site);
     shadow::store_many(address.addr(), bytes, site);
 }
 
@@ -67,6 +75,8 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, by
 /// As the stores'.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const u8, bytes: usize, site: u32) {
+    observe::read(from.addr(), bytes, site);
+    observe::write(to.addr(), bytes, site);
     shadow::copy(to.addr(), from.addr(), bytes, site);
 }
 
@@ -78,6 +88,11 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const
 pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, site: u32) {
     let Some(place) = launch::site(site) else { return };
     let SiteKind::Atomic { reads, writes, acquire, release } = place.kind else { return };
+    if writes {
+        observe::write(address.addr(), place.bytes as usize, site);
+    } else {
+        observe::read(address.addr(), place.bytes as usize, site);
+    }
     shadow::atomic(address.addr(), place.bytes as usize, site, reads, writes);
     clocks::atomic(address.addr(), reads, writes, acquire, release);
 }
@@ -102,7 +117,15 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: 
     report::non_finite(site, result, &[a, b][..(operands as usize).min(2)]);
 }
 
-/// After arithmetic on integers that wrapped, or a cast that changed the value.
+/// After a cast of a number that changed its value; called by the device crate as checked code has it. Nested builds do not have
+/// it, so that their code calls the program's own.
+#[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+#[unsafe(no_mangle)]
+pub(crate) extern "Rust" fn __warpsmith_check_lossy_cast(place: Place, from: Number, to: Number, loss: Loss) {
+    report::lossy_cast(place, from, to, loss);
+}
+
+/// After arithmetic on integers that wrapped.
 ///
 /// # Safety
 /// As the stores'.
@@ -132,5 +155,7 @@ pub(super) fn keep() {
     let notes: [unsafe extern "C" fn(u32); 2] = [__warpsmith_check_fence, __warpsmith_check_overflow];
     let float: unsafe extern "C" fn(u32, f64, f64, f64, u32) = __warpsmith_check_non_finite;
     std::hint::black_box((loads, stores, many, copy, notes, float));
+    #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+    std::hint::black_box(__warpsmith_check_lossy_cast as fn(_, _, _, _));
     warpsmith_device::host::keep_for_checker();
 }

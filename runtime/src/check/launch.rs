@@ -11,6 +11,7 @@ use warpsmith_device::Dim3;
 
 use super::clocks::Logs;
 use super::finding::{CheckRule, Finding};
+use super::observe::{self, Observers, Seen};
 use super::options::CheckOptions;
 use super::site::{Site, Sites};
 use super::turns::NOW;
@@ -30,6 +31,8 @@ pub(crate) struct CheckedLaunch<'a> {
     pub(crate) sites: &'a Sites,
     /// The buffers that its arguments are of.
     pub(crate) arguments: &'a [Argument],
+    /// Who looks on.
+    pub(crate) observers: Observers<'a>,
 }
 
 /// An argument of a launch that points to memory.
@@ -46,6 +49,7 @@ pub(super) struct State<'a> {
     pub(super) request: CheckedLaunch<'a>,
     pub(super) logs: RefCell<Logs>,
     pub(super) found: RefCell<Found>,
+    pub(super) seen: RefCell<Seen>,
 }
 
 /// What was found so far.
@@ -140,14 +144,17 @@ pub(crate) fn run<R>(request: CheckedLaunch<'_>, run: impl FnOnce() -> R) -> Res
         );
     }
     let _one_at_a_time = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = State { request, logs: RefCell::default(), found: RefCell::default() };
+    let state = State { request, logs: RefCell::default(), found: RefCell::default(), seen: RefCell::default() };
     turns::start_launch().map_err(|error| format!("the checker gets no memory from the system: {error}"))?;
     split::start_launch();
     let clusters = request.cluster_dim.count();
     NOW.clusters.store(if clusters > 1 { clusters as u32 } else { 0 }, Ordering::Relaxed);
+    NOW.observed.store(u32::from(!request.observers.are_none()), Ordering::Relaxed);
     let result = {
         let _entered = Entered::new(&state, own);
-        run()
+        let result = run();
+        observe::finish(&state);
+        result
     };
     Ok((result, state.found.into_inner().findings))
 }
@@ -166,6 +173,7 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         CURRENT.store(ptr::null_mut(), Ordering::Relaxed);
+        NOW.observed.store(0, Ordering::Relaxed);
         turns::end_launch();
         *OWNER.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

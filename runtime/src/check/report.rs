@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use warpsmith_device::cast::{Loss, Number};
 use warpsmith_device::host::{Place, WARP_SIZE};
 
 use super::arena::{self, ADDRESSABLE, Purpose, Region, WATCHED};
@@ -19,7 +20,7 @@ fn own() -> Who {
     Who(NOW.who.load(Ordering::Relaxed))
 }
 
-fn side(state: &State<'_>, who: Who, place: u32, action: String) -> FindingSide {
+pub(super) fn side(state: &State<'_>, who: Who, place: u32, action: String) -> FindingSide {
     let site = launch::site(place);
     FindingSide {
         block: state.block_idx(who.block()),
@@ -280,31 +281,42 @@ pub(super) fn non_finite(place: u32, result: f64, operands: &[f64]) {
     });
 }
 
-/// Arithmetic on integers that wrapped, or a cast that changed the value.
+/// Arithmetic on integers that wrapped.
 #[cold]
 #[inline(never)]
 pub(super) fn overflow(place: u32) {
     launch::with(|state| {
-        let name = match launch::site(place).map(|site| &site.kind) {
-            Some(SiteKind::Overflow(name)) => name.as_str(),
-            _ => "arithmetic",
-        };
-        let is_cast = name.starts_with("as ");
-        let options = &state.request.options;
-        if !(if is_cast { options.finds_lossy_casts() } else { options.finds_overflow() }) {
+        if !state.request.options.finds_overflow() {
             return;
         }
-        let rule = if is_cast { CheckRule::LossyCast } else { CheckRule::Overflow };
-        state.found.borrow_mut().count(rule, (place.into(), 0), || {
-            let action =
-                if is_cast { format!("loses part of a value in `{name}`") } else { format!("overflows in {name}") };
-            finding(state, rule, side(state, own(), place, action), "")
+        state.found.borrow_mut().count(CheckRule::Overflow, (place.into(), 0), || {
+            let name = match launch::site(place).map(|site| &site.kind) {
+                Some(SiteKind::Overflow(name)) => name.as_str(),
+                _ => "arithmetic",
+            };
+            let action = format!("overflows in {name}");
+            finding(state, CheckRule::Overflow, side(state, own(), place, action), "")
+        });
+    });
+}
+
+/// A cast of a number that changed its value.
+#[cold]
+#[inline(never)]
+pub(super) fn lossy_cast(place: Place, from: Number, to: Number, loss: Loss) {
+    launch::with(|state| {
+        if !state.request.options.finds_lossy_casts() {
+            return;
+        }
+        state.found.borrow_mut().count(CheckRule::LossyCast, (address_of(place), 0), || {
+            let side = side_at(state, own(), Some(place), &format!("casts {from} and gets {to}"));
+            finding(state, CheckRule::LossyCast, side, loss.to_string())
         });
     });
 }
 
 /// The memory at, or nearest to, an offset in the watched range.
-fn memory(state: &State<'_>, offset: usize, place: u32) -> Option<FindingMemory> {
+pub(super) fn memory(state: &State<'_>, offset: usize, place: u32) -> Option<FindingMemory> {
     let region = arena::nearest(offset)?;
     let (name, base, element_type, element_bytes) = match region.purpose {
         Purpose::Shared => {
@@ -379,6 +391,20 @@ fn value_at(offset: usize, site: Option<&Site>) -> Option<String> {
         *byte = unsafe { address.add(i).read_volatile() };
     }
     Some(print(u64::from_le_bytes(value), site))
+}
+
+/// What the bytes hold that a place touches around an offset; where it touches no single value, so many bytes as they are.
+pub(super) fn value_or_bytes(offset: usize, place: u32, bytes: usize) -> String {
+    if let Some(value) = value_at(offset, launch::site(place)) {
+        return value;
+    }
+    let open = WATCHED.open.load(Ordering::Relaxed);
+    let start = std::ptr::with_exposed_provenance::<u8>(WATCHED.start.load(Ordering::Relaxed));
+    let bytes = (offset..open.min(offset + bytes)).map(|at| {
+        // SAFETY: the bytes can be touched, and the launch that writes them runs on this thread.
+        format!("{:02x}", unsafe { start.add(at).read_volatile() })
+    });
+    format!("the bytes {}", bytes.collect::<Vec<_>>().join(" "))
 }
 
 fn print(value: u64, site: &Site) -> String {

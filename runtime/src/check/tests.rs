@@ -6,6 +6,7 @@ mod barriers;
 mod bounds;
 mod clusters;
 mod narrow;
+mod observe;
 mod races;
 mod random;
 mod speed;
@@ -22,6 +23,7 @@ use super::arena::{Mark, Piece, Purpose};
 use super::finding::{CheckRule, Finding};
 use super::hooks::*;
 use super::launch::{Argument, CheckedLaunch};
+use super::observe::Observers;
 use super::options::CheckOptions;
 use super::site::{Site, SiteKind, Sites, ValueKind};
 use crate::constants::Values;
@@ -44,7 +46,7 @@ mod at {
     pub(super) const FENCE: u32 = 11;
     pub(super) const SUM: u32 = 12;
     pub(super) const DIVISION: u32 = 13;
-    pub(super) const CAST: u32 = 14;
+    pub(super) const PRODUCT: u32 = 14;
     pub(super) const LOAD_8: u32 = 15;
     pub(super) const STORE_8: u32 = 16;
     pub(super) const LOAD_1: u32 = 17;
@@ -68,7 +70,7 @@ static SITES: LazyLock<Sites> = LazyLock::new(|| {
         (SiteKind::Fence { acquire: true, release: true }, 0, ValueKind::Other),
         (SiteKind::Overflow("an addition".to_owned()), 0, ValueKind::Int),
         (SiteKind::Float("a division".to_owned()), 0, ValueKind::F32),
-        (SiteKind::Overflow("as u8".to_owned()), 0, ValueKind::Int),
+        (SiteKind::Overflow("multiplication".to_owned()), 0, ValueKind::Int),
         (SiteKind::Load, 8, ValueKind::F64),
         (SiteKind::Store, 8, ValueKind::F64),
         (SiteKind::Load, 1, ValueKind::Int),
@@ -113,6 +115,16 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
 impl Launch {
     /// Runs the kernel, and gives what it panicked with and what was found.
     fn run(&self, arguments: &[Argument], body: impl Fn() + Sync) -> (Result<(), CpuPanic>, Vec<Finding>) {
+        self.run_observed(arguments, Observers::default(), body)
+    }
+
+    /// As `run`, with someone who looks on.
+    fn run_observed(
+        &self,
+        arguments: &[Argument],
+        observers: Observers<'_>,
+        body: impl Fn() + Sync,
+    ) -> (Result<(), CpuPanic>, Vec<Finding>) {
         let thread = |_: &Scope| body();
         let request = CpuLaunch {
             kernel: "test::kernel",
@@ -141,6 +153,7 @@ impl Launch {
             options: self.options,
             sites: &SITES,
             arguments,
+            observers,
         };
         super::run(checked, || cpu::run(&request)).expect("the system gives the checker memory")
     }

@@ -4,8 +4,6 @@
 //! together again: the n-th execution of a place by one lane belongs to the n-th by the others. Where lanes part, as with a
 //! `continue` that some of them take, this pairs what a GPU would not have run together.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "accesses come with checked code, which no package carries yet"))]
-
 mod html;
 mod listing;
 mod model;

@@ -41,6 +41,8 @@ pub(super) struct Now {
     end: AtomicU32,
     /// Blocks of a cluster, where the launch has clusters, else 0.
     pub(super) clusters: AtomicU32,
+    /// Not 0 where accesses are observed.
+    pub(super) observed: AtomicU32,
     /// Whose turn it is.
     pub(super) who: AtomicU64,
     /// Address of the turns' owners, of eight bytes each.
@@ -58,6 +60,7 @@ pub(super) static NOW: Now = Now {
     warp: AtomicU32::new(1),
     end: AtomicU32::new(0),
     clusters: AtomicU32::new(0),
+    observed: AtomicU32::new(0),
     who: AtomicU64::new(0),
     owners: AtomicUsize::new(0),
     clocks: AtomicPtr::new(std::ptr::null_mut()),

@@ -107,6 +107,11 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         self.storage.bytes()
     }
 
+    /// Where the elements lie, on the executor.
+    pub(crate) fn executor_address(&self) -> usize {
+        self.storage.pointer().addr()
+    }
+
     /// The device whose memory it is.
     #[must_use]
     pub fn device(&self) -> &Device {
