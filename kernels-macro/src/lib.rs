@@ -101,8 +101,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// 1. on the CPU executor as it is, blocks spread over the cores: what it gives there is what the other runs must give too;
 /// 2. on the CPU executor under several schedules, each an order of blocks and threads that would show a missing barrier;
-/// 3. on the checked executor under three schedules, where the program has code for it: it was built with `WARPSMITH_CHECK=1`, or
-///    its build script says `Builder::new().checked(true)`;
+/// 3. on the checked executor under three schedules, if the program has code for it, as it has where a build script compiles the
+///    test's package and does not say otherwise;
 /// 4. on a GPU, where there is one.
 ///
 /// A panic of the function, or of a kernel, fails the run it happens in. The report names each run that failed or differs, and the

@@ -181,6 +181,10 @@ fn expand(test: &TestFn, options: &Options) -> TokenStream {
         None => quote_spanned!(site=> ::core::option::Option::None),
     };
     let (gpu, checked) = (maybe(&options.gpu), maybe(&options.checked));
+    let open_checked = match &options.checked {
+        Some(flag) if !flag.value => quote_spanned!(site=> ::core::option::Option::None),
+        _ => quote_spanned!(site=> ::core::option::Option::Some(::warpsmith::Device::cpu_checked_with)),
+    };
     // Where the value lacks a trait, rustc points at its type.
     let at = match &sig.output {
         syn::ReturnType::Default => name.span(),
@@ -207,6 +211,7 @@ fn expand(test: &TestFn, options: &Options) -> TokenStream {
                     schedules: #schedules,
                     gpu: #gpu,
                     checked: #checked,
+                    open_checked: #open_checked,
                 },
                 |device| (&#testing::Outcome::new(#name(device))).outcome(),
                 #differs,

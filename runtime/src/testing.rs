@@ -13,6 +13,7 @@ use std::sync::Once;
 pub use compare::Compare;
 use plan::{Plan, Run};
 
+use crate::check::CheckOptions;
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
 
@@ -30,6 +31,8 @@ pub struct Test {
     pub gpu: Option<bool>,
     /// Whether it runs on the checked executor: where the program has code for that, unless this says otherwise.
     pub checked: Option<bool>,
+    /// What opens a checked device. Because the test's own crate names it, the build script makes code for the checker.
+    pub open_checked: Option<fn(CheckOptions) -> Device>,
 }
 
 /// What a test's body gave, on its way to [`ViaResult`] or [`ViaValue`]: a `Result` is looked into, any other value is taken as it
@@ -180,7 +183,7 @@ fn device(run: Run, plan: &Plan) -> Option<Device> {
         Run::Checked(schedule) => {
             static SAID: Once = Once::new();
             if plan.requires_checked || Device::can_check() {
-                return Some(Device::cpu_checked_with(crate::CheckOptions::new().schedule(schedule)));
+                return Some(plan.open_checked?(CheckOptions::new().schedule(schedule)));
             }
             skip(
                 &SAID,
@@ -216,7 +219,14 @@ mod tests {
     use super::*;
     use crate::cpu::schedule::Schedule;
 
-    const TEST: Test = Test { module: "lab::sums", name: "adds", schedules: 4, gpu: Some(false), checked: Some(false) };
+    const TEST: Test = Test {
+        module: "lab::sums",
+        name: "adds",
+        schedules: 4,
+        gpu: Some(false),
+        checked: Some(false),
+        open_checked: None,
+    };
 
     fn report<T: PartialEq + Debug>(body: impl Fn(&Device) -> Result<T, String>) -> Result<(), String> {
         run_planned(&TEST, &Plan::new(&TEST, &|_| None).unwrap(), body, equal)

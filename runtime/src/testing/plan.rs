@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::Test;
+use crate::check::CheckOptions;
 use crate::cpu::schedule::Schedule;
-use crate::device::{Choice, parse_choice};
+use crate::device::{Choice, Device, parse_choice};
 
 /// Names the run that alone is made beside the plain one.
 const ONLY: &str = "WARPSMITH_TEST_ONLY";
@@ -66,6 +67,7 @@ pub(super) struct Plan {
     pub(super) runs: Vec<Run>,
     pub(super) requires_gpu: bool,
     pub(super) requires_checked: bool,
+    pub(super) open_checked: Option<fn(CheckOptions) -> Device>,
     pub(super) gpu_ordinal: usize,
 }
 
@@ -100,10 +102,14 @@ impl Plan {
             runs: Vec::new(),
             requires_gpu,
             requires_checked: test.checked == Some(true) || is_set("WARPSMITH_CHECK"),
+            open_checked: test.open_checked,
             gpu_ordinal,
         };
         if let Some(only) = set(ONLY) {
             let run = Run::parse(&only)?;
+            if matches!(run, Run::Checked(_)) && test.open_checked.is_none() {
+                return Err(format!("{ONLY} is {only:?}, and `{}` says `checked = false`", test.name));
+            }
             plan.requires_gpu |= run == Run::Gpu;
             plan.requires_checked |= matches!(run, Run::Checked(_));
             plan.runs.extend((run != Run::Plain).then_some(run));
@@ -140,7 +146,14 @@ fn schedules(seed: u64) -> impl Iterator<Item = Schedule> {
 mod tests {
     use super::*;
 
-    const TEST: Test = Test { module: "lab", name: "adds", schedules: 6, gpu: None, checked: None };
+    const TEST: Test = Test {
+        module: "lab",
+        name: "adds",
+        schedules: 6,
+        gpu: None,
+        checked: None,
+        open_checked: Some(Device::cpu_checked_with),
+    };
 
     fn runs(test: &Test, variables: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let variable = |name: &str| Some(variables.iter().find(|(own, _)| *own == name)?.1.to_owned());
@@ -195,6 +208,9 @@ mod tests {
             assert_eq!(runs(&TEST, &[("WARPSMITH_TEST_ONLY", name)]).unwrap(), [name]);
         }
         assert_eq!(runs(&TEST, &[("WARPSMITH_TEST_ONLY", "plain")]).unwrap(), [""; 0]);
+        let unchecked = Test { checked: Some(false), open_checked: None, ..TEST };
+        let error = runs(&unchecked, &[("WARPSMITH_TEST_ONLY", "checked:reversed")]).unwrap_err();
+        assert_eq!(error, "WARPSMITH_TEST_ONLY is \"checked:reversed\", and `adds` says `checked = false`");
         for wrong in ["random", "checked", "checked:gpu", "cpu"] {
             let error = runs(&TEST, &[("WARPSMITH_TEST_ONLY", wrong)]).unwrap_err();
             assert!(error.starts_with(&format!("WARPSMITH_TEST_ONLY is {wrong:?}; it can be `plain`")), "{error}");
