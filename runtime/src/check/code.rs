@@ -95,7 +95,14 @@ fn site(from: CheckedSite) -> Result<Site, String> {
         _ => ValueKind::Other,
     };
     let CheckedSite { file, line, column, function, bytes, align, .. } = from;
+    let function = kernel_of_entry(&function).map_or_else(|| function.clone(), str::to_owned);
     Ok(Site { file, line, column, function, kind, bytes, align, value })
+}
+
+/// The kernel whose entry this is: its own code stands there once the compiler has taken the function in.
+fn kernel_of_entry(function: &str) -> Option<&str> {
+    let (start, rest) = function.split_once(">::launch::__Instance")?;
+    rest.ends_with("::entry").then(|| start.trim_start_matches('<'))
 }
 
 #[cfg(target_os = "linux")]
@@ -164,6 +171,14 @@ mod tests {
             functions: functions.as_ptr(),
             function_count: functions.len() as u64,
         }
+    }
+
+    #[test]
+    fn an_entry_is_called_by_its_kernels_name() {
+        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance>::entry"), Some("app::sum"));
+        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance<f32, true>>::entry"), Some("app::sum"));
+        assert_eq!(kernel_of_entry("app::helper"), None);
+        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance>::entry::{{closure}}"), None);
     }
 
     #[test]
