@@ -214,7 +214,12 @@ impl Builder {
         if self.checked.unwrap_or_else(|| checked::is_wanted(&outcome)) {
             let built = site.checked().build()?;
             built.warnings.iter().for_each(|warning| tell("warning", &format!("for the checker: {warning}")));
-            for unit in &built.units {
+            // What does not compile for a GPU either is shown by the program's own build.
+            let compiles = |unit: &&Unit| {
+                let same = |other: &&Unit| other.title() == unit.title();
+                outcome.units.iter().find(same).is_none_or(|device| device.outcome.is_ok())
+            };
+            for unit in built.units.iter().filter(compiles) {
                 lowering.checked(unit).into_iter().for_each(|object| embedder.add_checked(object));
             }
         }
