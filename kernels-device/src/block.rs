@@ -57,6 +57,7 @@ pub fn sync_threads_or(predicate: bool) -> bool {
 }
 
 #[cfg(not(warpsmith_device))]
+#[inline]
 #[track_caller]
 fn vote(name: &str, predicate: bool) -> BarrierVotes {
     let place = core::panic::Location::caller();

@@ -88,6 +88,7 @@ mod meet {
     use crate::host::{Gathered, Place, ShuffleMode, WarpOperation, current, require_waiting};
 
     /// Checks what a lane may do wrong by itself, and gives the place of the call.
+    #[inline]
     #[track_caller]
     fn begin(name: &'static str, mask: u32) -> Place {
         let lane = super::lane_id();
@@ -96,6 +97,7 @@ mod meet {
         Location::caller()
     }
 
+    #[inline]
     #[track_caller]
     pub(super) fn meet(mask: u32, operation: WarpOperation, value: u128) -> u128 {
         let place = begin(operation.name(), mask);
@@ -110,12 +112,14 @@ mod meet {
         }
     }
 
+    #[inline]
     #[track_caller]
     pub(super) fn shuffle(mode: ShuffleMode, mask: u32, value: u128, operand: u32, width: u32) -> u128 {
         meet(mask, WarpOperation::Shuffle { mode, operand, width }, value)
     }
 
     /// What each lane of `mask` brought to the operation of this name.
+    #[inline]
     #[track_caller]
     pub(super) fn gather(name: &'static str, mask: u32, value: u128) -> Gathered {
         let place = begin(name, mask);

@@ -165,7 +165,7 @@ fn wait(name: &str, workers: u32, threads: u32, waits: u32, mut kernel: impl FnM
 }
 
 fn waits(stream: &Stream, workers: u32) -> Outcome {
-    const BLOCKS: u32 = 512;
+    const BLOCKS: u32 = 32;
     let threads = BLOCKS * BLOCK;
     let x = stream.to_device(&numbers(threads as usize))?;
     let config = LaunchConfig::new(BLOCKS, BLOCK);
