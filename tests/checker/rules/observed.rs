@@ -1,0 +1,109 @@
+//! What a checked device tells besides faults: what lines ask of memory, and who writes a watched element.
+
+use warpsmith::prelude::*;
+use warpsmith::{CheckOptions, MemoryReport, MemorySpace};
+
+#[kernel(block = (32, 32))]
+fn transpose<const PADDED: bool>(x: &[f32], width: usize, mut y: GridSliceMut<f32, Plane>) {
+    let i = global_idx_2d();
+    let at = [thread_idx().x as usize, thread_idx().y as usize];
+    let value = x[i.y() * width + i.x()];
+    let turned = if PADDED {
+        let mut tile = shared_array!(PaddedRows<f32, 32, 32>);
+        tile.put(value);
+        tile.sync().at(at)
+    } else {
+        let mut tile = shared_array!(Rows<f32, 32, 32>);
+        tile.put(value);
+        tile.sync().at(at)
+    };
+    if let Some(y) = y.get_mut(&i) {
+        *y = turned;
+    }
+}
+
+#[kernel]
+fn row_sums(x: &[f32], width: usize, mut y: GridSliceMut<f32>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        *y = x[i.get() * width..][..width].iter().sum();
+    }
+}
+
+fn reported(run: impl FnOnce(&Stream, &DeviceBuffer<f32>) -> warpsmith::Result<()>) -> MemoryReport {
+    let device = Device::cpu_checked_with(CheckOptions::new().memory_report(true));
+    let stream = device.stream().expect("the executor has streams");
+    let x = stream.filled(1.0f32, 64 * 64).expect("there is memory");
+    run(&stream, &x).expect("the launch is in order");
+    stream.synchronize().expect("there is no fault");
+    device.memory_report()
+}
+
+/// Requests, taken and fewest of all lines that access a memory.
+fn sums(report: &MemoryReport, space: MemorySpace, is_write: bool) -> (u64, u64, u64) {
+    let of_kind = report.lines().filter(|line| line.space == space && line.is_write == is_write);
+    of_kind.fold((0, 0, 0), |(requests, taken, fewest), line| {
+        assert_eq!(line.left_out, 0, "{report}");
+        (requests + line.requests, taken + line.transactions, fewest + line.fewest)
+    })
+}
+
+fn transposed<const PADDED: bool>() -> MemoryReport {
+    reported(|stream, x| {
+        let mut y = stream.zeroed::<f32>(64 * 64)?;
+        let y = y.plane_mut(64, 64)?;
+        transpose::launch::<PADDED>(stream, LaunchConfig::new((2, 2), (32, 32)), x, 64, y)
+    })
+}
+
+#[test]
+fn a_tile_read_by_columns_conflicts_unless_it_is_padded() {
+    let (plain, padded) = (transposed::<false>(), transposed::<true>());
+    for report in [&plain, &padded] {
+        assert_eq!(sums(report, MemorySpace::Global, false), (128, 512, 512), "{report}");
+        assert_eq!(sums(report, MemorySpace::Global, true), (128, 512, 512), "{report}");
+        assert_eq!(sums(report, MemorySpace::Shared, true), (128, 128, 128), "{report}");
+    }
+    assert_eq!(sums(&plain, MemorySpace::Shared, false), (128, 128 * 32, 128), "{plain}");
+    assert_eq!(sums(&padded, MemorySpace::Shared, false), (128, 128, 128), "{padded}");
+    assert!(
+        plain.to_html().contains("checker::observed") || plain.to_html().contains("observed::transpose"),
+        "{plain}"
+    );
+}
+
+#[test]
+fn a_thread_a_row_touches_a_sector_for_each_float() {
+    let report = reported(|stream, x| {
+        let mut y = stream.zeroed::<f32>(64)?;
+        row_sums::launch(stream, LaunchConfig::new(1, 64), x, 64, &mut y)
+    });
+    let (_, taken, fewest) = sums(&report, MemorySpace::Global, false);
+    // However wide the loads are: 64 rows of 8 sectors at best.
+    assert_eq!(fewest, 512, "{report}");
+    assert!(taken >= 2 * fewest, "{report}");
+}
+
+#[test]
+fn a_watch_tells_the_thread_that_wrote() {
+    let device = Device::cpu_checked();
+    let stream = device.stream().expect("the executor has streams");
+    let x: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let x = stream.to_device(&x).expect("there is memory");
+    let mut y = stream.zeroed::<f32>(64).expect("there is memory");
+    let watch = device.watch(&y, 37).expect("there is such an element");
+    let sums = |y: &mut DeviceBuffer<f32>| row_sums::launch(&stream, LaunchConfig::new(2, 32), &x, 1, y);
+    sums(&mut y).expect("the launch is in order");
+    let writes = watch.take_writes();
+    let [write] = &writes[..] else { panic!("{writes:#?}") };
+    assert_eq!((write.side.block.x, write.side.thread.x), (1, 5), "{write}");
+    assert_eq!((write.old.as_str(), write.new.as_str()), ("0.0", "37.0"), "{write}");
+    assert!(write.side.file.ends_with("observed.rs") && write.side.line > 0, "{write}");
+    drop(watch);
+    sums(&mut y).expect("the launch is in order");
+
+    for (index, device) in [(64, &device), (0, &Device::cpu())] {
+        let error = device.watch(&y, index).expect_err("it cannot be watched").to_string();
+        assert!(error.starts_with(&format!("element {index} cannot be watched: ")), "{error}");
+    }
+}
