@@ -214,6 +214,7 @@ api! {
     LLVMGetGEPSourceElementType(Raw) -> Raw;
     LLVMGetIntrinsicID(Raw) -> c_uint;
     LLVMABISizeOfType(Raw, Raw) -> u64;
+    LLVMStoreSizeOfType(Raw, Raw) -> u64;
     LLVMConstInt(Raw, u64, c_int) -> Raw;
     LLVMConstReal(Raw, f64) -> Raw;
     LLVMConstNull(Raw) -> Raw;

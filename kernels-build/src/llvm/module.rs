@@ -187,6 +187,12 @@ impl Module {
         }
     }
 
+    /// Bytes that a load or a store of this type touches; those of an array's element may be more.
+    pub(crate) fn store_size(&self, ty: Type) -> u64 {
+        // SAFETY: a live module and a sized type of its context.
+        unsafe { (api().LLVMStoreSizeOfType)((api().LLVMGetModuleDataLayout)(self.0), ty.0) }
+    }
+
     pub(crate) fn size_of(&self, ty: Type) -> u64 {
         // SAFETY: a live module and a sized type of its context.
         unsafe { (api().LLVMABISizeOfType)((api().LLVMGetModuleDataLayout)(self.0), ty.0) }

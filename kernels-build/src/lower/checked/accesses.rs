@@ -66,7 +66,7 @@ impl Writer<'_> {
         if load.ordering() != ordering::NOT_ATOMIC {
             return self.atomic(load, pointer, load.ty(), SiteFlags::READS);
         }
-        let bytes = self.module.size_of(load.ty());
+        let bytes = self.module.store_size(load.ty());
         if self.is_private(pointer) || bytes == 0 {
             return;
         }
@@ -83,7 +83,7 @@ impl Writer<'_> {
         if store.ordering() != ordering::NOT_ATOMIC {
             return self.atomic(store, pointer, value.ty(), SiteFlags::WRITES);
         }
-        let bytes = self.module.size_of(value.ty());
+        let bytes = self.module.store_size(value.ty());
         if self.is_private(pointer) || bytes == 0 {
             return;
         }
@@ -176,7 +176,7 @@ impl Writer<'_> {
             kind::POINTER => SiteValue::Pointer,
             _ => SiteValue::Other,
         };
-        CheckedSite { bytes: self.module.size_of(ty) as u32, align, value: value as u32, ..of_kind(what) }
+        CheckedSite { bytes: self.module.store_size(ty) as u32, align, value: value as u32, ..of_kind(what) }
     }
 
     /// Calls the checker before an instruction; a name stands for one list of types.
@@ -209,7 +209,7 @@ impl Writer<'_> {
             kind::INTEGER => ty.int_bits(),
             kind::POINTER => return Some(self.builder.cast(opcode::PTRTOINT, value, word)),
             kind::HALF | kind::BFLOAT | kind::FLOAT | kind::DOUBLE | kind::VECTOR => {
-                let bits = self.module.size_of(ty) * 8;
+                let bits = self.module.store_size(ty) * 8;
                 if bits > 64 || ty.kind() == kind::VECTOR && !is_whole_bytes(ty) {
                     return None;
                 }
