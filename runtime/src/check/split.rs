@@ -14,6 +14,8 @@ use super::turns::NOW;
 const MOST_GROUPS: usize = 1 << 27;
 const STEP: usize = 1 << 14;
 const GROUP_BYTES: usize = GRANULE * size_of::<Cell>();
+/// Groups whose memory is kept for the next launch: 256 MiB.
+const MOST_KEPT: usize = 1 << 21;
 
 /// Address of the first group.
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
@@ -26,7 +28,7 @@ static MEMORY: Mutex<Option<Reserved>> = Mutex::new(None);
 /// Voids all groups: a new launch starts.
 pub(super) fn start_launch() {
     LAUNCH.store(LAUNCH.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    if NEXT.load(Ordering::Relaxed) > STEP
+    if NEXT.load(Ordering::Relaxed) > MOST_KEPT
         && let Some(memory) = &*MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
     {
         memory.forget(0, OPEN.load(Ordering::Relaxed) * GROUP_BYTES);
@@ -87,7 +89,9 @@ fn more() {
     let memory = match &mut *memory {
         Some(memory) => memory,
         none => none.insert(
-            Reserved::new(MOST_GROUPS * GROUP_BYTES).expect("the system gives the checker addresses for single bytes"),
+            Reserved::new(MOST_GROUPS * GROUP_BYTES)
+                .expect("the system gives the checker addresses for single bytes")
+                .in_large_pages(),
         ),
     };
     memory
@@ -125,9 +129,10 @@ pub(super) fn write_some(cell: &mut Cell, granule: usize, what: u32, value: Opti
 fn read_apart(cell: &mut Cell, granule: usize, what: u32) {
     void_old(cell);
     let group = group(cell).unwrap_or_else(|| take_apart(cell));
-    for (byte, cell) in group.iter_mut().enumerate().filter(|(byte, _)| what & (1 << byte) != 0) {
-        debug_assert_eq!(byte, byte_of(cell));
-        read(cell, granule, what | ALL);
+    let mut bytes = what & ALL;
+    while bytes != 0 {
+        read(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL);
+        bytes &= bytes - 1;
     }
 }
 
@@ -135,8 +140,10 @@ fn read_apart(cell: &mut Cell, granule: usize, what: u32) {
 fn write_apart(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
     void_old(cell);
     let group = group(cell).unwrap_or_else(|| take_apart(cell));
-    for (_, cell) in group.iter_mut().enumerate().filter(|(byte, _)| what & (1 << byte) != 0) {
-        write(cell, granule, what | ALL, value);
+    let mut bytes = what & ALL;
+    while bytes != 0 {
+        write(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL, value);
+        bytes &= bytes - 1;
     }
 }
 

@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use super::clocks::BlockClocks;
 use super::map::Reserved;
 
-/// Turns that are counted before the count starts again.
+/// Most turns of a launch.
 const MOST_TURNS: u32 = 1 << 31;
 /// A launch that starts past this has the count started again.
 const ENOUGH_FOR_A_LAUNCH: u32 = 1 << 30;
 /// Turns whose owners' places are made writable at once.
 const STEP: u32 = 1 << 18;
+/// Turns whose owners' places are kept for the next launch: 64 MiB.
+const MOST_KEPT: u32 = 1 << 23;
 
 /// What an access looks at: whose turn it is, and which earlier turns are ordered before it. Written and read by the thread of
 /// the operating system that runs a checked launch; the atomics make it a static without `unsafe`.
@@ -45,7 +47,7 @@ pub(super) struct Now {
     pub(super) observed: AtomicU32,
     /// Whose turn it is.
     pub(super) who: AtomicU64,
-    /// Address of the turns' owners, of eight bytes each.
+    /// Where the owner of turn 0 would be: those of the launch's turns are of eight bytes each from their number on.
     owners: AtomicUsize,
     /// The block whose thread runs.
     pub(super) clocks: AtomicPtr<BlockClocks>,
@@ -66,7 +68,9 @@ pub(super) static NOW: Now = Now {
     clocks: AtomicPtr::new(std::ptr::null_mut()),
 };
 
+/// The owners of a launch's turns, the first of which is `FIRST`.
 static OWNERS: Mutex<Option<Reserved>> = Mutex::new(None);
+static FIRST: AtomicU32 = AtomicU32::new(0);
 
 /// A thread of the grid: its block's linear number above ten bits for its own in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,36 +120,37 @@ pub(super) fn give(who: Who) {
 #[cold]
 #[inline(never)]
 fn more() {
-    let end = NOW.end.load(Ordering::Relaxed);
+    let first = FIRST.load(Ordering::Relaxed);
+    let count = NOW.end.load(Ordering::Relaxed) - first;
     assert!(
-        end < MOST_TURNS,
+        count < MOST_TURNS,
         "the checker has counted {MOST_TURNS} turns of threads in one launch and has no more; check a smaller one"
     );
-    open(end + STEP).expect("the system gives the checker memory for the turns of threads");
+    open(first, count + STEP).expect("the system gives the checker memory for the turns of threads");
 }
 
-fn open(end: u32) -> io::Result<()> {
+/// Makes places for so many turns from the first of the launch on.
+fn open(first: u32, count: u32) -> io::Result<()> {
     let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
     let owners = match &mut *owners {
         Some(owners) => owners,
-        none => none.insert(Reserved::new(MOST_TURNS as usize * size_of::<u64>())?),
+        none => none.insert(Reserved::new(MOST_TURNS as usize * size_of::<u64>())?.in_large_pages()),
     };
-    owners.open(NOW.end.load(Ordering::Relaxed) as usize * size_of::<u64>(), end as usize * size_of::<u64>())?;
-    NOW.owners.store(owners.start(), Ordering::Relaxed);
-    NOW.end.store(end, Ordering::Relaxed);
+    owners.open((count - STEP) as usize * size_of::<u64>(), count as usize * size_of::<u64>())?;
+    NOW.owners.store(owners.start().wrapping_sub(first as usize * size_of::<u64>()), Ordering::Relaxed);
+    NOW.end.store(first + count, Ordering::Relaxed);
     Ok(())
 }
 
 /// Starts a launch: every turn before it is ordered before all of it.
 pub(super) fn start_launch() -> io::Result<()> {
-    if NOW.end.load(Ordering::Relaxed) == 0 {
-        open(STEP)?;
-    }
     if NOW.next.load(Ordering::Relaxed) > ENOUGH_FOR_A_LAUNCH {
         super::arena::forget_accesses();
         NOW.next.store(1, Ordering::Relaxed);
     }
     let next = NOW.next.load(Ordering::Relaxed);
+    FIRST.store(next, Ordering::Relaxed);
+    open(next, STEP)?;
     for floor in [&NOW.grid, &NOW.block, &NOW.warp] {
         floor.store(next, Ordering::Relaxed);
     }
@@ -156,10 +161,10 @@ pub(super) fn start_launch() -> io::Result<()> {
 pub(super) fn end_launch() {
     NOW.clocks.store(std::ptr::null_mut(), Ordering::Relaxed);
     NOW.turn.store(0, Ordering::Relaxed);
-    let (from, to) = (NOW.grid.load(Ordering::Relaxed), NOW.next.load(Ordering::Relaxed));
-    if to - from > STEP
+    let count = NOW.end.load(Ordering::Relaxed) - FIRST.load(Ordering::Relaxed);
+    if count > MOST_KEPT
         && let Some(owners) = &*OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
     {
-        owners.forget(0, to as usize * size_of::<u64>());
+        owners.forget(0, count as usize * size_of::<u64>());
     }
 }
