@@ -208,10 +208,16 @@ impl BlockClocks {
 
     /// All threads that are left have met at the block's barrier.
     pub(crate) fn sync_threads(&self, place: Place, waiting: u32) {
-        if let Some(ended) = self.ended.get() {
-            super::report::left_out(self.who(waiting), place, self.who(ended));
-        }
+        self.look_at_ended(self, place, waiting);
         self.meet_as_block(now());
+    }
+
+    /// Threads of the block wait at a barrier: reports a thread of a block, which is this one or another of its cluster, that has ended
+    /// before.
+    pub(crate) fn look_at_ended(&self, of: &Self, place: Place, waiting: u32) {
+        if let Some(ended) = of.ended.get() {
+            super::report::left_out(self.who(waiting), place, of.who(ended));
+        }
     }
 
     fn meet_as_block(&self, now: u32) {
@@ -225,8 +231,9 @@ impl BlockClocks {
         self.go_on();
     }
 
-    /// All blocks of the cluster, or of the grid, have met.
-    pub(crate) fn sync_blocks(&self, grid: bool) {
+    /// All blocks of the cluster, or of the grid, have met; the given thread is one that waits at the place.
+    pub(crate) fn sync_blocks(&self, grid: bool, place: Place, waiting: u32) {
+        self.look_at_ended(self, place, waiting);
         if grid {
             NOW.grid.store(now(), Ordering::Relaxed);
         } else {
@@ -404,6 +411,11 @@ impl BlockClocks {
         if !self.panicked.get() && (mask & exited != 0 || missing != 0) {
             super::report::mask(self.who(thread), place, name, mask, mask & exited, missing);
         }
+    }
+
+    /// Whether a thread of the block has panicked.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.get()
     }
 
     /// The linear number of the block.

@@ -214,15 +214,17 @@ fn unordered(who: Who, other: Who, offset: usize) -> &'static str {
     "nothing orders the two: no `sync_threads()` stands between them"
 }
 
-/// A thread waits at a barrier, and another has ended before it.
+/// A thread waits at a barrier of its block, or of its cluster, and another has ended before it.
 pub(super) fn left_out(waiting: Who, place: Place, ended: Who) {
     launch::with(|state| {
         let places = (address_of(place), NO_PLACE);
         state.found.borrow_mut().count(CheckRule::BarrierDivergence, places, || {
             let other = side_at(state, ended, None, "has ended before it");
             let side = side_at(state, waiting, Some(place), "waits at the barrier");
-            let message =
-                "all threads of a block must come to a barrier: let those without work go around the work, not return";
+            let whose = if waiting.block() == ended.block() { "block" } else { "cluster" };
+            let message = format!(
+                "all threads of a {whose} must come to a barrier: let those without work go around the work, not return"
+            );
             Finding { other: Some(other), ..finding(state, CheckRule::BarrierDivergence, side, message) }
         });
     });

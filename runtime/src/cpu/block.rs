@@ -235,11 +235,24 @@ impl Meeting {
         }
     }
 
-    /// In a checked launch, notes why its threads can't go on, and says that it has.
+    /// In a checked launch, notes why its threads can't go on, unless one of them has panicked, which says it all; and says that it
+    /// has.
     pub(super) fn note_stuck(&self, failure: &Failure) -> bool {
         let Some(clocks) = &self.clocks else { return false };
+        if clocks.has_panicked() {
+            return true;
+        }
         check::stuck(clocks.number(), failure.thread, failure.place, &failure.message);
         true
+    }
+
+    /// In a checked launch, notes that a block of the cluster has ended while this one waits at the cluster's barrier.
+    pub(super) fn note_ended(&self, ended: &Self, place: Place, waiting: u32) {
+        if let (Some(clocks), Some(of_ended)) = (&self.clocks, &ended.clocks)
+            && !of_ended.has_panicked()
+        {
+            clocks.look_at_ended(of_ended, place, waiting);
+        }
     }
 
     /// The next thread that was woken. The stack of one that comes soon after it is fetched into the caches meanwhile: a block's stacks
@@ -333,9 +346,12 @@ impl Meeting {
     pub(super) fn release_team(&self) {
         let mut state = self.state.borrow_mut();
         state.at_team = 0;
-        let team = state.threads.iter().find_map(|t| if let Wait::Team(team, _) = t.wait { Some(team) } else { None });
-        if let (Some(clocks), Some(team)) = (&self.clocks, team) {
-            clocks.sync_blocks(team == Team::Grid);
+        let waiting = (0..).zip(&state.threads).find_map(|(thread, t)| match t.wait {
+            Wait::Team(team, place) => Some((team, place, thread)),
+            _ => None,
+        });
+        if let (Some(clocks), Some((team, place, thread))) = (&self.clocks, waiting) {
+            clocks.sync_blocks(team == Team::Grid, place, thread);
         }
         for thread in 0..state.threads.len() {
             if let Wait::Team(..) = state.threads[thread].wait {

@@ -165,6 +165,7 @@ impl<'a> Gang<'a> {
             match at_cluster_sync(cluster) {
                 None => {}
                 Some(Ok(())) => {
+                    note_ended(cluster);
                     cluster.iter_mut().for_each(Block::release);
                     goes_on = true;
                 }
@@ -192,6 +193,18 @@ impl<'a> Gang<'a> {
         for block in &mut self.blocks {
             block.end(self.grid, &mut self.stacks, failure);
         }
+    }
+}
+
+/// Notes the blocks of a cluster that have ended before its barrier, where others wait.
+fn note_ended(cluster: &[Block<'_>]) {
+    let waiting = cluster.iter().find_map(|block| match block.seat {
+        Seat::Waits(_, place, thread) => Some((block.meeting, place, thread)),
+        Seat::Runs | Seat::Over => None,
+    });
+    let Some((meeting, place, thread)) = waiting else { return };
+    for block in cluster.iter().filter(|block| matches!(block.seat, Seat::Over)) {
+        meeting.note_ended(block.meeting, place, thread);
     }
 }
 
