@@ -76,8 +76,8 @@ struct Log {
     len: u32,
     /// Up to which turns a group's accesses are known, each from an entry on.
     groups: HashMap<Group, Vec<(u32, u32)>>,
-    /// What else is known, each from an entry on.
-    seen: Vec<(u32, Seen)>,
+    /// How much of other logs is known, each from an entry on.
+    seen: HashMap<u32, Vec<(u32, u32)>>,
 }
 
 /// Threads whose accesses are known together.
@@ -100,12 +100,12 @@ impl Logs {
         let at = own.len;
         own.len += 1;
         for &(group, turn) in groups {
-            let entries = own.groups.entry(group).or_default();
-            let known = entries.last().map_or(0, |&(_, turn)| turn);
-            entries.push((at, turn.max(known)));
+            raise(own.groups.entry(group).or_default(), at, turn);
         }
         // A log that knows itself says nothing new.
-        own.seen.extend(seen.iter().filter(|seen| seen.log != log).map(|&seen| (at, seen)));
+        for seen in seen.iter().filter(|seen| seen.log != log) {
+            raise(own.seen.entry(seen.log).or_default(), at, seen.len);
+        }
     }
 
     /// Whether what was seen says that a turn of a thread is past.
@@ -126,18 +126,28 @@ impl Logs {
             }
             *before = len;
             let log = &self.logs[log as usize];
-            for group in &groups {
-                let Some(entries) = log.groups.get(group) else { continue };
-                let count = entries.partition_point(|&(at, _)| at < len);
-                if entries[..count].last().is_some_and(|&(_, until)| turn < until) {
-                    return true;
-                }
+            if groups.iter().filter_map(|group| log.groups.get(group)).any(|entries| turn < before_entry(entries, len))
+            {
+                return true;
             }
-            let count = log.seen.partition_point(|&(at, _)| at < len);
-            open.extend(log.seen[..count].iter().map(|&(_, seen)| seen));
+            let others = log.seen.iter().map(|(&log, entries)| Seen { log, len: before_entry(entries, len) });
+            open.extend(others.filter(|seen| seen.len > 0));
         }
         false
     }
+}
+
+/// Notes a number that holds from an entry of a log on, unless one as high holds already.
+fn raise(entries: &mut Vec<(u32, u32)>, at: u32, number: u32) {
+    if entries.last().is_none_or(|&(_, known)| known < number) {
+        entries.push((at, number));
+    }
+}
+
+/// The number that holds after the first `len` entries of a log; 0 where none does.
+fn before_entry(entries: &[(u32, u32)], len: u32) -> u32 {
+    let count = entries.partition_point(|&(at, _)| at < len);
+    entries[..count].last().map_or(0, |&(_, number)| number)
 }
 
 /// The next turn: everything that was done has one below it.
