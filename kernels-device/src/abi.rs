@@ -714,6 +714,14 @@ pub fn register_entry(entry: *const (), desc: &'static KernelDesc, instance: &'s
             }
             __warpsmith_wraps();
         }
+        // What the checker's code calls of the standard library may be gone from the program by the time it is linked.
+        #[cfg(warpsmith_lto)]
+        {
+            unsafe extern "C" {
+                fn __warpsmith_lto();
+            }
+            __warpsmith_lto();
+        }
     }
     #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
     let _ = (entry, desc, instance);

@@ -369,7 +369,7 @@ pub enum ModuleError {
     },
     /// The program does not carry the kernel's code for the checker.
     #[error(
-        "kernel `{kernel}` cannot be checked: its code for the checker was not compiled; compile with WARPSMITH_CHECK=1 set, or \
+        "kernel `{kernel}` cannot be checked: its code for the checker was not compiled; where the build did not say why, compile with WARPSMITH_CHECK=1 set, or \
          call `warpsmith_build::Builder::new().checked(true).compile()` in the build script of `{krate}`"
     )]
     NotChecked {

@@ -18,6 +18,13 @@ use crate::job::{LowerError, LowerJob};
 use crate::llvm::{self, Context, FUNCTION, Machine, Module, Value, linkage};
 use sites::Sites;
 
+/// Declared by the device crate where the profile has `lto`.
+const LTO: &str = "__warpsmith_lto";
+
+const NO_LTO: &str = "the profile has `lto`, with which the standard library's functions that checked kernels call are \
+                      optimised away before they are linked; check in a profile without it, as `dev` or \
+                      `cargo build --release --config profile.release.lto=false`";
+
 /// Kernels that are worth a module of their own, so that all cores have work.
 const KERNELS_PER_MODULE: usize = 16;
 
@@ -46,6 +53,9 @@ pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Resul
     let entries = entries::find(&context, &module, &pipeline)?;
     if entries.is_empty() {
         return Ok(Vec::new());
+    }
+    if module.function(LTO).is_some() {
+        return Err(LowerError::Unsupported { problems: vec![NO_LTO.to_owned()] });
     }
     link::drop_anchors(&module);
     gather(&context, &module, &entries, &pipeline)?;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 ///
 /// JumpThreading would duplicate barriers and has no stable switch, hence `-Z`, for this one compiler process.
 pub(crate) const FLAGS: &[&str] = &[
-    "--check-cfg=cfg(warpsmith_device,warpsmith_checked,warpsmith_wraps)",
+    "--check-cfg=cfg(warpsmith_device,warpsmith_checked,warpsmith_wraps,warpsmith_lto)",
     "-Copt-level=3",
     "-Ccodegen-units=1",
     "-Cno-prepopulate-passes",
@@ -87,6 +87,8 @@ pub(super) struct CommandLine {
     opt_level: String,
     debug_assertions: Option<bool>,
     overflow_checks: Option<bool>,
+    /// Whether the program's crates are optimised together when it is linked.
+    lto: bool,
 }
 
 impl CommandLine {
@@ -101,6 +103,7 @@ impl CommandLine {
             opt_level: "0".into(),
             debug_assertions: None,
             overflow_checks: None,
+            lto: false,
         };
         let (mut has_target, mut has_json) = (false, false);
         let mut rest = arguments.iter();
@@ -173,6 +176,8 @@ impl CommandLine {
             "opt-level" => self.opt_level = value.unwrap_or("0").to_owned(),
             "debug-assertions" => self.debug_assertions = Some(is_on()),
             "overflow-checks" => self.overflow_checks = Some(is_on()),
+            "linker-plugin-lto" => self.lto = true,
+            "lto" => self.lto = !matches!(value, Some("off" | "n" | "no" | "false")),
             "target-feature" => {
                 // `crt-static` chooses a C library; every other one names instructions that a GPU does not have.
                 let crt = value.unwrap_or_default().split(',').rfind(|feature| feature.ends_with("crt-static"));
@@ -187,7 +192,7 @@ impl CommandLine {
     }
 
     /// The arguments for a nested build: full optimisation with the checks that the host's profile has; for the checker with
-    /// overflow checks, and a `cfg` that says when the profile has none.
+    /// overflow checks, and with a `cfg` where the profile has none, and where it has `lto`.
     pub(super) fn rewritten(self, purpose: Purpose) -> Vec<OsString> {
         // As rustc has it: assertions are on at level 0, and overflow checks follow the assertions.
         let debug_assertions = self.debug_assertions.unwrap_or(self.opt_level == "0");
@@ -196,10 +201,13 @@ impl CommandLine {
         let mut out = self.kept;
         out.push(format!("--emit={},llvm-bc", self.emit).into());
         out.extend(FLAGS.iter().map(OsString::from));
-        let cfgs: &[&str] = match purpose {
-            Purpose::Device => &["warpsmith_device"],
-            Purpose::Checked if overflow_checks => &["warpsmith_checked"],
-            Purpose::Checked => &["warpsmith_checked", "warpsmith_wraps"],
+        let cfgs = match purpose {
+            Purpose::Device => vec!["warpsmith_device"],
+            Purpose::Checked => {
+                let wraps = (!overflow_checks).then_some("warpsmith_wraps");
+                let lto = self.lto.then_some("warpsmith_lto");
+                ["warpsmith_checked"].into_iter().chain(wraps).chain(lto).collect()
+            }
         };
         out.extend(cfgs.iter().flat_map(|cfg| ["--cfg", cfg]).map(OsString::from));
         out.push(format!("-Cdebug-assertions={}", on_off(debug_assertions)).into());
@@ -332,6 +340,32 @@ mod tests {
         }
         assert!(out.contains("-Ctarget-feature=+crt-static"), "{out}");
         assert!(out.contains("--emit=dep-info,metadata,llvm-bc"), "{out}");
+    }
+
+    #[test]
+    fn the_checkers_build_knows_the_profile() {
+        let cfgs = |extra: &str| {
+            let arguments: Vec<OsString> = format!("{BASE} {extra}").split_whitespace().map(OsString::from).collect();
+            let line = CommandLine::parse(&arguments).expect("one of cargo's");
+            let out =
+                line.rewritten(Purpose::Checked).into_iter().map(|argument| argument.into_string().expect("text"));
+            let out: Vec<String> = out.collect();
+            assert!(out.iter().any(|argument| argument == "-Coverflow-checks=on"), "{out:?}");
+            assert!(!out.iter().any(|argument| argument == "warpsmith_device"), "{out:?}");
+            let cfg = |name: &str| out.windows(2).any(|two| two == ["--cfg", name]);
+            assert!(cfg("warpsmith_checked"), "{out:?}");
+            (cfg("warpsmith_wraps"), cfg("warpsmith_lto"))
+        };
+        for (extra, expected) in [
+            ("", (false, false)),
+            ("-C opt-level=3", (true, false)),
+            ("-C opt-level=3 -C overflow-checks=on -C lto=off", (false, false)),
+            ("-C opt-level=3 -C lto", (true, true)),
+            ("-C lto=thin", (false, true)),
+            ("-C linker-plugin-lto", (false, true)),
+        ] {
+            assert_eq!(cfgs(extra), expected, "{extra}");
+        }
     }
 
     #[test]
