@@ -4,6 +4,7 @@
 //! ([`arena`]), for each granule of which the checker knows what may be touched, what was written, and who touched it last
 //! ([`shadow`], [`split`]). The executor tells it whose turn it is ([`turns`]) and who has met whom ([`clocks`]). What is found
 //! is [`report`]ed. What looks on without judging is told of accesses first ([`observe`]).
+//! Where asked, a launch is run again under other schedules, and what it leaves is compared ([`order`]).
 
 mod arena;
 mod clocks;
@@ -14,6 +15,7 @@ mod launch;
 mod map;
 mod observe;
 mod options;
+mod order;
 mod report;
 mod shadow;
 pub(crate) mod site;

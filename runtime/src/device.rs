@@ -212,7 +212,7 @@ impl Device {
     ///
     /// Its launches run under the schedule that `WARPSMITH_SCHEDULE` names, where that variable is set, as those of
     /// [`cpu_scheduled`](Self::cpu_scheduled) do. It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where
-    /// `WARPSMITH_CHECK` is set: to `1`, or to a list of what else to look for, such as `overflow,lossy,non-finite,memory`. Where
+    /// `WARPSMITH_CHECK` is set: to `1`, or to a list of what else to look for, such as `overflow,lossy,non-finite,memory,schedules=8`. Where
     /// a variable is set to something else, [`stream`](Self::stream) says so.
     #[must_use]
     pub fn cpu() -> Self {

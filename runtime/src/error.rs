@@ -174,7 +174,7 @@ pub enum DeviceError {
     },
     /// `WARPSMITH_CHECK` holds a word that names no check.
     #[error(
-        "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite` and `memory`, with commas"
+        "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite`, `memory` and `schedules=COUNT`, with commas"
     )]
     UnknownCheck {
         /// The word.

@@ -256,8 +256,15 @@ impl Launch<'_> {
             arguments,
             observers: Observers { traffic, watches: &watches },
         };
-        let (ran, findings) = check::run(checked, || cpu::run(request))
-            .map_err(|reason| LaunchError::Executor { kernel: self.kernel.path().to_owned(), reason })?;
+        let (ran, findings) = check::run(checked, |other| match other {
+            None => cpu::run(request),
+            // What it prints was printed the first time.
+            Some(schedule) => {
+                let silent = LaunchOutput::new(self.kernel.path(), Arc::new(|_| {}));
+                cpu::run(&CpuLaunch { schedule: Some(schedule), output: &silent, ..*request })
+            }
+        })
+        .map_err(|reason| LaunchError::Executor { kernel: self.kernel.path().to_owned(), reason })?;
         if !findings.is_empty() {
             stream.note_findings(findings);
         }

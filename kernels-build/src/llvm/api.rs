@@ -131,6 +131,7 @@ api! {
     LLVMGetIncomingBlock(Raw, c_uint) -> Raw;
     LLVMGetMDKindIDInContext(Raw, *const c_char, c_uint) -> c_uint;
     LLVMSetMetadata(Raw, c_uint, Raw);
+    LLVMGetMetadata(Raw, c_uint) -> Raw;
     LLVMMDStringInContext2(Raw, *const c_char, usize) -> Raw;
     LLVMMDNodeInContext2(Raw, *const Raw, usize) -> Raw;
     LLVMTemporaryMDNode(Raw, *const Raw, usize) -> Raw;

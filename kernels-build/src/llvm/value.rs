@@ -496,6 +496,15 @@ impl Value {
         }
     }
 
+    /// Whether an instruction has metadata of a kind.
+    pub(crate) fn has_metadata(self, context: &Context, kind: &str) -> bool {
+        // SAFETY: a live instruction of the context; the kind's name has the length that is said.
+        unsafe {
+            let kind = (api().LLVMGetMDKindIDInContext)(context.0, kind.as_ptr().cast(), kind.len() as c_uint);
+            !(api().LLVMGetMetadata)(self.0, kind).is_null()
+        }
+    }
+
     /// Puts a loop's node on one of the branches that close it.
     pub(crate) fn set_loop(self, context: &Context, node: Metadata) {
         self.set_metadata(context, "llvm.loop", node);

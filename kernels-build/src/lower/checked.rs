@@ -57,13 +57,15 @@ pub(crate) fn lower_checked(job: &LowerJob, triple: &str, symbol: &str) -> Resul
     if module.function(LTO).is_some() {
         return Err(LowerError::Unsupported { problems: vec![NO_LTO.to_owned()] });
     }
+    // What says it is called where kernels are launched, and that code goes.
+    let wraps = overflow::wraps(&module);
     link::drop_anchors(&module);
     gather(&context, &module, &entries, &pipeline)?;
     let linked = module.to_bitcode();
     let parts: Vec<(usize, &[Entry])> = entries.chunks(KERNELS_PER_MODULE).enumerate().collect();
     let lowered = parallel::map(&parts, |&(number, entries)| {
         let symbol = format!("{symbol}_{number}");
-        let object = instrument(&linked, entries, job, triple, &symbol)?;
+        let object = instrument(&linked, entries, job, triple, &symbol, wraps)?;
         Ok(CheckedCode { symbol, object })
     });
     lowered.into_iter().collect()
@@ -81,6 +83,7 @@ fn instrument(
     job: &LowerJob,
     triple: &str,
     symbol: &str,
+    wraps: bool,
 ) -> Result<Vec<u8>, LowerError> {
     llvm::set_context_of_errors(&job.target);
     let pipeline = Pipeline { job, machine: machine(job, triple)?, triple };
@@ -90,7 +93,9 @@ fn instrument(
     link::keep_only(&module, &entries.iter().map(|entry| entry.symbol.clone()).collect()).map_err(internal)?;
 
     let mut sites = Sites::default();
-    overflow::report_and_go_on(&context, &module, &mut sites);
+    if wraps {
+        overflow::report_and_go_on(&context, &module, &mut sites);
+    }
     module.run_scalar("default<O2>", &pipeline.machine).map_err(internal)?;
     accesses::announce(&context, &module, entries, &mut sites);
     floats::announce(&context, &module, &mut sites);

@@ -32,6 +32,8 @@ pub enum CheckRule {
     Overflow,
     /// An `as` that changed the value.
     LossyCast,
+    /// A value that depends on the order in which threads ran.
+    OrderDependent,
 }
 
 impl fmt::Display for CheckRule {
@@ -48,6 +50,7 @@ impl fmt::Display for CheckRule {
             Self::NonFinite => "number that is not finite",
             Self::Overflow => "overflow",
             Self::LossyCast => "lossy cast",
+            Self::OrderDependent => "order-dependent result",
         })
     }
 }

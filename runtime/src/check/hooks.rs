@@ -34,6 +34,16 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_load_n(address: *const u8, byt
     shadow::load_many(address.addr(), bytes, site);
 }
 
+/// Before a load of at most 32 bytes that are only moved, and may hold nothing: a bit for each that holds something.
+///
+/// # Safety
+/// As the other loads'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_move_n(address: *const u8, bytes: usize, site: u32) -> u32 {
+    observe::read(address.addr(), bytes, site);
+    shadow::move_many(address.addr(), bytes, site)
+}
+
 macro_rules! stores {
     ($($name:ident $bytes:literal),* $(,)?) => {$(
         /// Before a store of this many bytes; `value` has its bits, extended with zeros.
@@ -67,6 +77,16 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_store_16(address: *const u8, s
 pub(crate) unsafe extern "C" fn __warpsmith_check_store_n(address: *const u8, bytes: usize, site: u32) {
     observe::write(address.addr(), bytes, site);
     shadow::store_many(address.addr(), bytes, site);
+}
+
+/// Before a store of at most 32 bytes that were only moved; `held` has a bit for each that holds something.
+///
+/// # Safety
+/// As the other stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_put_n(address: *const u8, bytes: usize, held: u32, site: u32) {
+    observe::write(address.addr(), bytes, site);
+    shadow::put_many(address.addr(), bytes, held, site);
 }
 
 /// Before bytes are moved that nothing looks at: what is not initialised stays so.
@@ -151,10 +171,12 @@ pub(super) fn keep() {
     let stores: [Store; 4] =
         [__warpsmith_check_store_1, __warpsmith_check_store_2, __warpsmith_check_store_4, __warpsmith_check_store_8];
     let many: [Many; 2] = [__warpsmith_check_load_n, __warpsmith_check_store_n];
+    let take: unsafe extern "C" fn(*const u8, usize, u32) -> u32 = __warpsmith_check_move_n;
+    let put: unsafe extern "C" fn(*const u8, usize, u32, u32) = __warpsmith_check_put_n;
     let copy: unsafe extern "C" fn(*mut u8, *const u8, usize, u32) = __warpsmith_check_copy;
     let notes: [unsafe extern "C" fn(u32); 2] = [__warpsmith_check_fence, __warpsmith_check_overflow];
     let float: unsafe extern "C" fn(u32, f64, f64, f64, u32) = __warpsmith_check_non_finite;
-    std::hint::black_box((loads, stores, many, copy, notes, float));
+    std::hint::black_box((loads, stores, many, take, put, copy, notes, float));
     #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
     std::hint::black_box(__warpsmith_check_lossy_cast as fn(_, _, _, _));
     warpsmith_device::host::keep_for_checker();

@@ -13,9 +13,12 @@ use super::clocks::Logs;
 use super::finding::{CheckRule, Finding};
 use super::observe::{self, Observers, Seen};
 use super::options::CheckOptions;
+use super::order::{self, Log};
 use super::site::{Site, Sites};
 use super::turns::NOW;
 use super::{split, turns};
+use crate::cpu::CpuPanic;
+use crate::cpu::schedule::Schedule;
 
 /// A launch that is to be checked.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,8 @@ pub(super) struct State<'a> {
     pub(super) logs: RefCell<Logs>,
     pub(super) found: RefCell<Found>,
     pub(super) seen: RefCell<Seen>,
+    /// What the launch wrote, where that is to be compared.
+    pub(super) log: RefCell<Option<Log>>,
 }
 
 /// What was found so far.
@@ -99,6 +104,18 @@ pub(super) fn site<'a>(number: u32) -> Option<&'a Site> {
     (!state.is_null()).then(|| unsafe { &*state })?.request.sites.get(number)
 }
 
+impl<'a> State<'a> {
+    pub(super) fn new(request: CheckedLaunch<'a>) -> Self {
+        Self {
+            request,
+            logs: RefCell::default(),
+            found: RefCell::default(),
+            seen: RefCell::default(),
+            log: RefCell::default(),
+        }
+    }
+}
+
 impl State<'_> {
     /// The number of the cluster of a block; `None` where the launch has no clusters.
     pub(super) fn cluster_of(&self, block: u64) -> Option<u64> {
@@ -132,11 +149,15 @@ fn position(number: u64, dim: Dim3) -> Dim3 {
     Dim3 { x: (number % x) as u32, y: (number / x % y) as u32, z: (number / x / y) as u32 }
 }
 
-/// Runs a launch whose code calls the hooks, on the calling thread alone, and gives what was found.
+/// Runs a launch whose code calls the hooks, on the calling thread alone, and gives what was found. `run` runs it under its own
+/// schedule for `None`; where outcomes are to be compared it is called for other schedules, too.
 ///
 /// # Errors
 /// When the system gives the checker no memory, and for a launch from a kernel that is checked itself.
-pub(crate) fn run<R>(request: CheckedLaunch<'_>, run: impl FnOnce() -> R) -> Result<(R, Vec<Finding>), String> {
+pub(crate) fn run(
+    request: CheckedLaunch<'_>,
+    mut run: impl FnMut(Option<Schedule>) -> Result<(), CpuPanic>,
+) -> Result<(Result<(), CpuPanic>, Vec<Finding>), String> {
     let own = std::thread::current().id();
     if *OWNER.lock().unwrap_or_else(PoisonError::into_inner) == Some(own) {
         return Err(
@@ -144,26 +165,50 @@ pub(crate) fn run<R>(request: CheckedLaunch<'_>, run: impl FnOnce() -> R) -> Res
         );
     }
     let _one_at_a_time = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = State { request, logs: RefCell::default(), found: RefCell::default(), seen: RefCell::default() };
+    let compares = request.options.schedule_count() > 1;
+    let Once { result, mut findings, log } = once(request, own, compares, || run(None))?;
+    if compares && result.is_ok() {
+        order::compare(request, own, log, &mut findings, &mut run)?;
+    }
+    Ok((result, findings))
+}
+
+/// What came of running a launch once.
+pub(super) struct Once {
+    pub(super) result: Result<(), CpuPanic>,
+    pub(super) findings: Vec<Finding>,
+    /// What it wrote, where that was asked for.
+    pub(super) log: Log,
+}
+
+/// Runs a launch once. The caller holds [`LAUNCH`].
+pub(super) fn once(
+    request: CheckedLaunch<'_>,
+    own: ThreadId,
+    logs: bool,
+    run: impl FnOnce() -> Result<(), CpuPanic>,
+) -> Result<Once, String> {
+    let state = State::new(request);
+    state.log.replace(logs.then(Log::default));
     turns::start_launch().map_err(|error| format!("the checker gets no memory from the system: {error}"))?;
     split::start_launch();
     let clusters = request.cluster_dim.count();
     NOW.clusters.store(if clusters > 1 { clusters as u32 } else { 0 }, Ordering::Relaxed);
-    NOW.observed.store(u32::from(!request.observers.are_none()), Ordering::Relaxed);
+    NOW.observed.store(u32::from(logs || !request.observers.are_none()), Ordering::Relaxed);
     let result = {
         let _entered = Entered::new(&state, own);
         let result = run();
         observe::finish(&state);
         result
     };
-    Ok((result, state.found.into_inner().findings))
+    Ok(Once { result, findings: state.found.into_inner().findings, log: state.log.take().unwrap_or_default() })
 }
 
 /// Takes the launch away again, also when it panics.
-struct Entered;
+pub(super) struct Entered;
 
 impl Entered {
-    fn new(state: &State<'_>, own: ThreadId) -> Self {
+    pub(super) fn new(state: &State<'_>, own: ThreadId) -> Self {
         *OWNER.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
         CURRENT.store(ptr::from_ref(state).cast_mut().cast(), Ordering::Relaxed);
         Self

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::arena::{SHARED_BYTES, WATCHED};
 use super::finding::{FindingMemory, FindingSide};
 use super::launch::{self, State};
-use super::report;
 use super::traffic::{MemoryReport, Traffic};
 use super::turns::{NOW, Who};
+use super::{order, report};
 
 /// Writes that a watch keeps; later ones are traced alone.
 const MOST_WRITES: usize = 10_000;
@@ -125,6 +125,7 @@ fn note(address: usize, bytes: usize, place: u32, is_write: bool) {
             traffic.record(place, who.thread(), address, bytes, offset < SHARED_BYTES, is_write);
         }
         if is_write {
+            order::note(state, offset, bytes, who, place);
             let touches = |watched: &&Arc<Watched>| {
                 address < watched.address + watched.bytes && watched.address < address + bytes
             };

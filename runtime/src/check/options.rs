@@ -80,7 +80,11 @@ impl CheckOptions {
         self
     }
 
-    /// Under how many schedules each launch is run, to compare what comes out; 1 compares nothing.
+    /// Under how many schedules each launch is run, each time from the same memory, to compare what it leaves there; 1 compares
+    /// nothing. The first is [`schedule`](Self::schedule), whose outcome stays; the others are `Random(1)`, `Random(2)` and so on.
+    ///
+    /// An element that differs is a finding, with both values and schedules. Results of floating-point atomics differ in their
+    /// last bits, which is one, too.
     #[must_use]
     pub const fn schedules(mut self, count: u32) -> Self {
         self.schedules = if count == 0 { 1 } else { count };
@@ -132,7 +136,9 @@ impl CheckOptions {
             _ => {}
         }
         for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let schedules = word.strip_prefix("schedules=").and_then(|count| count.parse().ok());
             options = match word {
+                _ if schedules.is_some() => options.schedules(schedules.unwrap_or(1)),
                 "1" => options,
                 "overflow" => options.overflow(true),
                 "lossy" => options.lossy_casts(true),
@@ -159,6 +165,8 @@ mod tests {
             ("overflow", Ok(Some(plain.overflow(true)))),
             ("1, memory", Ok(Some(plain.memory_report(true)))),
             ("lossy,non-finite", Ok(Some(plain.lossy_casts(true).non_finite(true)))),
+            ("overflow, schedules=5", Ok(Some(plain.overflow(true).schedules(5)))),
+            ("schedules=many", Err("schedules=many".to_owned())),
             ("yes", Err("yes".to_owned())),
             ("overflow,lossi", Err("lossi".to_owned())),
         ] {

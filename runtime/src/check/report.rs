@@ -45,7 +45,7 @@ fn side_at(state: &State<'_>, who: Who, place: Option<Place>, action: &str) -> F
     }
 }
 
-fn finding(state: &State<'_>, rule: CheckRule, side: FindingSide, message: impl Into<String>) -> Finding {
+pub(super) fn finding(state: &State<'_>, rule: CheckRule, side: FindingSide, message: impl Into<String>) -> Finding {
     Finding {
         rule,
         kernel: state.request.kernel.to_owned(),
@@ -407,6 +407,20 @@ pub(super) fn value_or_bytes(offset: usize, place: u32, bytes: usize) -> String 
         format!("{:02x}", unsafe { start.add(at).read_volatile() })
     });
     format!("the bytes {}", bytes.collect::<Vec<_>>().join(" "))
+}
+
+/// The value around an offset as a place has it, of bytes that `byte` gives.
+pub(super) fn value_of(offset: usize, place: u32, byte: &dyn Fn(usize) -> u8) -> String {
+    let site = launch::site(place).filter(|site| matches!(site.bytes, 1 | 2 | 4 | 8));
+    let Some(site) = site else {
+        let start = offset / GRANULE * GRANULE;
+        let bytes: Vec<String> = (start..start + GRANULE).map(|at| format!("{:02x}", byte(at))).collect();
+        return format!("the bytes {}", bytes.join(" "));
+    };
+    let bytes = site.bytes as usize;
+    let start = offset / bytes * bytes;
+    let value = (0..bytes).fold(0, |value, i| value | u64::from(byte(start + i)) << (8 * i));
+    print(value, site)
 }
 
 fn print(value: u64, site: &Site) -> String {

@@ -336,6 +336,44 @@ pub(super) fn load_many(address: usize, bytes: usize, place: u32) {
     load_range(offset, bytes, place);
 }
 
+/// Looks at a load of at most 32 bytes that are moved as they are, no matter what they hold: a bit for each that holds something.
+#[inline(never)]
+pub(super) fn move_many(address: usize, bytes: usize, place: u32) -> u32 {
+    let Some(offset) = watched(address) else { return u32::MAX };
+    look_at_alignment(offset, place);
+    move_from(offset, bytes, place);
+    if !is_open(offset, bytes) {
+        return u32::MAX;
+    }
+    let holds = |&byte: &usize| state((offset + byte) / GRANULE) & (0x10 << ((offset + byte) % GRANULE)) != 0;
+    (0..bytes).filter(holds).fold(0, |held, byte| held | 1 << byte)
+}
+
+/// Looks at a store of what was moved so.
+#[inline(never)]
+pub(super) fn put_many(address: usize, bytes: usize, held: u32, place: u32) {
+    let Some(offset) = watched(address) else { return };
+    look_at_alignment(offset, place);
+    if !is_open(offset, bytes) || !has_states(offset, bytes, false) {
+        return report::unwritable(offset, bytes, place);
+    }
+    write_range(offset, bytes, place, None);
+    for byte in 0..bytes {
+        let (granule, bit) = ((offset + byte) / GRANULE, 0x10 << ((offset + byte) % GRANULE));
+        let state = state(granule);
+        set_state(granule, if held & (1 << byte) != 0 { state | bit } else { state & !bit });
+    }
+}
+
+fn move_from(offset: usize, bytes: usize, place: u32) {
+    if !is_open(offset, bytes) || !has_states(offset, bytes, false) {
+        report::unreadable(offset, bytes, place);
+    }
+    if is_open(offset, bytes) {
+        read_range(offset, bytes, place);
+    }
+}
+
 /// Looks at a store of any number of bytes.
 #[inline(never)]
 pub(super) fn store_many(address: usize, bytes: usize, place: u32) {
@@ -402,6 +440,12 @@ pub(super) fn state(granule: usize) -> u8 {
     unsafe { *states(granule) }
 }
 
+/// Sets the state of the granule of a byte that is open.
+pub(super) fn set_state(granule: usize, state: u8) {
+    // SAFETY: the byte is open.
+    unsafe { *states(granule) = state };
+}
+
 pub(super) fn read_range(offset: usize, bytes: usize, place: u32) {
     for (granule, bytes) in granules(offset, bytes) {
         // SAFETY: the range is open.
@@ -435,12 +479,7 @@ pub(super) fn copy(to: usize, from: usize, bytes: usize, place: u32) {
     let source = watched(from);
     if let Some(offset) = source {
         look_at_alignment(offset, place);
-        if !is_open(offset, bytes) || !has_states(offset, bytes, false) {
-            report::unreadable(offset, bytes, place);
-        }
-        if is_open(offset, bytes) {
-            read_range(offset, bytes, place);
-        }
+        move_from(offset, bytes, place);
     }
     let Some(offset) = watched(to) else { return };
     look_at_alignment(offset, place);

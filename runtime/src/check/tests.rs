@@ -155,7 +155,8 @@ impl Launch {
             arguments,
             observers,
         };
-        super::run(checked, || cpu::run(&request)).expect("the system gives the checker memory")
+        let run = |other: Option<Schedule>| cpu::run(&CpuLaunch { schedule: other.or(Some(self.schedule)), ..request });
+        super::run(checked, run).expect("the system gives the checker memory")
     }
 
     /// What the kernel is found to do wrong.

@@ -84,6 +84,51 @@ fn a_thread_a_row_touches_a_sector_for_each_float() {
     assert!(taken >= 2 * fewest, "{report}");
 }
 
+/// Reads and writes floats `stride` apart, from `first` on, and as many of shared memory, a warp a block.
+#[kernel]
+unsafe fn strided(x: *const f32, y: *mut f32, stride: usize, first: usize) {
+    let tile = shared!([f32; 32 * 33]).cast::<f32>();
+    let at = thread_idx().x as usize * stride;
+    let first = first + block_idx().x as usize * 1056;
+    // SAFETY: the launch gives buffers of 32 * 33 elements and a few more, and a stride of 33 at most.
+    unsafe {
+        *tile.add(at) = 2.0 * *x.add(first + at);
+        *y.add(first + at) = 1.0 + *tile.add(at);
+    }
+}
+
+#[test]
+fn strides_cost_what_they_touch() {
+    // The tile is read where it was just written, which the compiler keeps in a register.
+    // Stride and first element; sectors of 32 bytes and the fewest; wavefronts of 32 banks.
+    for (stride, first, sectors, wavefronts) in [
+        (0, 0, 1, 1),
+        (1, 0, 4, 1),
+        (1, 1, 5, 1),
+        (1, 8, 4, 1),
+        (2, 0, 8, 2),
+        (3, 0, 12, 1),
+        (4, 0, 16, 4),
+        (8, 0, 32, 8),
+        (16, 0, 32, 16),
+        (32, 0, 32, 32),
+        (33, 0, 32, 1),
+    ] {
+        let report = reported(|stream, x| {
+            let y = stream.zeroed::<f32>(64 * 64)?;
+            let y = y.as_device_ptr().cast_mut();
+            let threads = if stride == 0 { 1 } else { 32 };
+            // SAFETY: 64 * 64 elements are enough for each stride.
+            unsafe { strided::launch(stream, LaunchConfig::new(3, threads), x.as_device_ptr(), y, stride, first) }
+        });
+        let case = format!("stride {stride} from {first}\n{report}");
+        let fewest = if stride == 0 { 1 } else { 4 };
+        assert_eq!(sums(&report, MemorySpace::Global, false), (3, 3 * sectors, 3 * fewest), "{case}");
+        assert_eq!(sums(&report, MemorySpace::Global, true), (3, 3 * sectors, 3 * fewest), "{case}");
+        assert_eq!(sums(&report, MemorySpace::Shared, true), (3, 3 * wavefronts, 3), "{case}");
+    }
+}
+
 #[test]
 fn a_watch_tells_the_thread_that_wrote() {
     let device = Device::cpu_checked();

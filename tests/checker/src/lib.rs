@@ -232,3 +232,66 @@ pub fn names_absent_lane(kernel: &str, line: &str, message: &str, launches: impl
         assert_eq!(finding.message, message, "under {schedule}: {finding}");
     }
 }
+
+/// What a finding must say, of a fault that a kernel has only where it is asked to.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    /// The rule.
+    pub rule: CheckRule,
+    /// The text of the test's file.
+    pub source: &'a str,
+    /// The line at fault: it ends with a comment of `at ` and this.
+    pub place: &'a str,
+    /// The block and the thread, along x, at which it is found.
+    pub thread: (u32, u32),
+    /// What the thread does, with values.
+    pub action: &'a str,
+    /// The memory's name and the element, where it is about memory.
+    pub memory: Option<(&'a str, i128)>,
+    /// How often it is found.
+    pub count: u64,
+}
+
+impl Expected<'_> {
+    /// Demands one finding, which says this.
+    ///
+    /// # Panics
+    /// When there is another, or none.
+    #[track_caller]
+    pub fn only(&self, findings: &[Finding]) {
+        self.first(findings);
+        assert_eq!(findings.len(), 1, "{} was to be found once: {findings:#?}", self.rule);
+    }
+
+    /// Demands that the first finding says this, and that all are of the rule.
+    ///
+    /// # Panics
+    /// When that is not so.
+    #[track_caller]
+    pub fn first(&self, findings: &[Finding]) {
+        let finding = caught(self.rule, findings);
+        let marker = format!("// at {}", self.place);
+        let line = self.source.lines().position(|line| line.trim_end().ends_with(&marker));
+        let line = line.unwrap_or_else(|| panic!("no line ends with `{marker}`")) as u32 + 1;
+        assert_eq!(finding.side.line, line, "the line: {finding}");
+        assert_eq!((finding.side.block.x, finding.side.thread.x), self.thread, "block and thread: {finding}");
+        assert_eq!(finding.side.action, self.action, "{finding}");
+        let memory = finding.memory.as_ref().map(|memory| (memory.name.as_str(), memory.element));
+        assert_eq!(memory, self.memory, "the memory: {finding}");
+        assert_eq!(finding.count, self.count, "how often: {finding}");
+    }
+}
+
+/// Demands that launches with a fault give the finding, and alone it, and that without the fault nothing is found.
+///
+/// # Panics
+/// When that is not so.
+#[track_caller]
+pub fn caught_and_silent(
+    options: CheckOptions,
+    expected: &Expected<'_>,
+    launches: impl Fn(&Stream, bool) -> Result<()>,
+) {
+    silent(&findings(options, |stream| launches(stream, false)));
+    expected.only(&findings(options, |stream| launches(stream, true)));
+}

@@ -1,6 +1,6 @@
 //! A call of the checker before each access to memory that other threads, or other launches, may know of.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::sites::{Sites, of_kind};
 use crate::bundle::{CheckedSite, SiteFlags, SiteKind, SiteValue};
@@ -13,7 +13,7 @@ const HOOK: &str = "__warpsmith_check_";
 /// Puts the calls in.
 pub(super) fn announce(context: &Context, module: &Module, entries: &[Entry], sites: &mut Sites) {
     let by_value = entries.iter().flat_map(|entry| by_value(module, entry)).collect();
-    let mut writer = Writer { context, module, builder: context.builder(), by_value, sites };
+    let mut writer = Writer { context, module, builder: context.builder(), by_value, sites, held: HashMap::new() };
     let functions: Vec<Value> = module.functions().filter(|function| !function.is_declaration()).collect();
     for function in functions {
         let all: Vec<Value> = function.instructions().collect();
@@ -29,6 +29,8 @@ struct Writer<'a> {
     builder: Builder,
     by_value: HashSet<Value>,
     sites: &'a mut Sites,
+    /// Of loads that are moved, which of their bytes hold something: a bit for each.
+    held: HashMap<Value, Value>,
 }
 
 /// The parameters of an entry that are the addresses of values which the launch brings along: nobody writes them.
@@ -41,8 +43,14 @@ fn by_value(module: &Module, entry: &Entry) -> Vec<Value> {
 impl Writer<'_> {
     fn visit(&mut self, instruction: Value) {
         match instruction.opcode() {
-            opcode::LOAD => self.load(instruction),
-            opcode::STORE => self.store(instruction),
+            opcode::LOAD => {
+                self.load(instruction);
+                self.take_any_address(instruction, instruction.operand(0));
+            }
+            opcode::STORE => {
+                self.store(instruction);
+                self.take_any_address(instruction, instruction.operand(1));
+            }
             opcode::ATOMICRMW => {
                 self.atomic(
                     instruction,
@@ -61,13 +69,28 @@ impl Writer<'_> {
         }
     }
 
+    /// Has an access that the checker looks at take any address: what it finds misaligned does not end the process.
+    fn take_any_address(&self, access: Value, pointer: Value) {
+        // Narrower ones take any address on the host anyway.
+        if access.ordering() == ordering::NOT_ATOMIC && access.alignment() > 8 && !self.is_private(pointer) {
+            access.set_alignment(1);
+        }
+    }
+
     fn load(&mut self, load: Value) {
         let pointer = load.operand(0);
         if load.ordering() != ordering::NOT_ATOMIC {
             return self.atomic(load, pointer, load.ty(), SiteFlags::READS);
         }
         let bytes = self.module.store_size(load.ty());
-        if self.is_private(pointer) || bytes == 0 {
+        let is_moved = is_moved(self.context, load);
+        // The copy that is announced before the store is of both.
+        let is_copied = || is_moved && load.users().into_iter().any(|user| copied_from(self.context, user).is_some());
+        if self.is_private(pointer) || bytes == 0 || is_copied() {
+            return;
+        }
+        if is_moved {
+            self.held(load);
             return;
         }
         let site = self.access(SiteKind::Load, load.ty(), load.alignment());
@@ -87,19 +110,40 @@ impl Writer<'_> {
         if self.is_private(pointer) || bytes == 0 {
             return;
         }
-        if let Some(from) = copied_from(store) {
+        if let Some(from) = copied_from(self.context, store) {
             let site = CheckedSite { bytes: bytes as u32, align: store.alignment(), ..of_kind(SiteKind::Copy) };
             let Some(number) = self.sites.number(store, site) else { return };
             return self.hook(store, "copy", &[pointer, from, self.usize(bytes)], number);
         }
+        let held = if is_moved(self.context, value) { self.held(value) } else { None };
         let site = self.access(SiteKind::Store, value.ty(), store.alignment());
         let Some(number) = self.sites.number(store, site) else { return };
+        if let Some(held) = held {
+            return self.hook(store, "put_n", &[pointer, self.usize(bytes), held], number);
+        }
         self.builder.before(store);
         match (bytes, self.bits(value)) {
             (1 | 2 | 4 | 8, Some(bits)) => self.hook(store, &format!("store_{bytes}"), &[pointer, bits], number),
             (16, _) => self.hook(store, "store_16", &[pointer], number),
             _ => self.hook(store, "store_n", &[pointer, self.usize(bytes)], number),
         }
+    }
+
+    /// Calls the checker before a load that is only moved, unless that was done: which bytes of it hold something.
+    fn held(&mut self, load: Value) -> Option<Value> {
+        if let Some(held) = self.held.get(&load) {
+            return Some(*held);
+        }
+        let pointer = load.operand(0);
+        if self.is_private(pointer) {
+            return None;
+        }
+        let site = self.access(SiteKind::Load, load.ty(), load.alignment());
+        let number = self.sites.number(load, site)?;
+        let arguments = [pointer, self.usize(self.module.store_size(load.ty()))];
+        let held = self.hook_giving(self.context.int(32), load, "move_n", &arguments, number);
+        self.held.insert(load, held);
+        Some(held)
     }
 
     fn atomic(&mut self, instruction: Value, pointer: Value, word: Type, flags: u32) {
@@ -136,6 +180,9 @@ impl Writer<'_> {
             let Some(number) = self.sites.number(call, of_kind(SiteKind::Copy)) else { return };
             let bytes = self.length(call, arguments[2]);
             self.hook(call, "copy", &[to, from, bytes], number);
+            for argument in 1..=2 {
+                call.remove_call_attribute(argument, "align");
+            }
         } else if is(["llvm.memset", "memset"]) {
             if self.is_private(arguments[0]) {
                 return;
@@ -143,6 +190,7 @@ impl Writer<'_> {
             let Some(number) = self.sites.number(call, of_kind(SiteKind::Store)) else { return };
             let bytes = self.length(call, arguments[2]);
             self.hook(call, "store_n", &[arguments[0], bytes], number);
+            call.remove_call_attribute(1, "align");
         } else if is(["memcmp", "bcmp"]) {
             let Some(number) = self.sites.number(call, of_kind(SiteKind::Load)) else { return };
             let bytes = self.length(call, arguments[2]);
@@ -181,12 +229,16 @@ impl Writer<'_> {
 
     /// Calls the checker before an instruction; a name stands for one list of types.
     fn hook(&self, before: Value, name: &str, arguments: &[Value], site: u32) {
+        self.hook_giving(self.context.void(), before, name, arguments, site);
+    }
+
+    fn hook_giving(&self, result: Type, before: Value, name: &str, arguments: &[Value], site: u32) -> Value {
         let mut all = arguments.to_vec();
         all.push(self.context.int(32).int_value(u64::from(site)));
         let types: Vec<Type> = all.iter().map(|argument| argument.ty()).collect();
-        let function = self.module.declare(&format!("{HOOK}{name}"), self.context.void().function(&types));
+        let function = self.module.declare(&format!("{HOOK}{name}"), result.function(&types));
         self.builder.before(before);
-        self.builder.call_function(function, &all);
+        self.builder.call_function(function, &all)
     }
 
     fn usize(&self, value: u64) -> Value {
@@ -247,14 +299,30 @@ fn orders(order: i32) -> u32 {
     }
 }
 
-/// Where an integer comes from that is only moved: bytes of it may be padding, which is no value that anyone reads. Nothing
-/// that might write or wait stands between the load and the store.
-fn copied_from(store: Value) -> Option<Value> {
-    let load = store.operand(0);
-    if !load.is_instruction() || load.opcode() != opcode::LOAD || load.ty().kind() != kind::INTEGER {
-        return None;
+/// Whether a load is of an integer that is only moved, and may hold nothing: bytes of it may be padding, which is no value that
+/// anyone reads. Of loads of a program's own integers rustc says that they hold something.
+fn is_moved(context: &Context, load: Value) -> bool {
+    if !load.is_instruction() || load.opcode() != opcode::LOAD || load.ordering() != ordering::NOT_ATOMIC {
+        return false;
     }
-    if !load.has_one_use() || load.block() != store.block() || load.ordering() != ordering::NOT_ATOMIC {
+    let users = load.users();
+    let is_stored = |user: &Value| {
+        user.is_instruction()
+            && user.opcode() == opcode::STORE
+            && user.operand(0) == load
+            && user.ordering() == ordering::NOT_ATOMIC
+    };
+    load.ty().kind() == kind::INTEGER
+        && load.ty().int_bits() <= 256
+        && !load.has_metadata(context, "noundef")
+        && !users.is_empty()
+        && users.iter().all(is_stored)
+}
+
+/// Where an integer comes from that is only moved, by a load and a store between which nothing stands that might write or wait.
+fn copied_from(context: &Context, store: Value) -> Option<Value> {
+    let load = store.operand(0);
+    if !is_moved(context, load) || !load.has_one_use() || load.block() != store.block() {
         return None;
     }
     let mut between = std::iter::successors(load.next(), |i| i.next()).take_while(|i| *i != store);

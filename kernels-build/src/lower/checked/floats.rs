@@ -12,7 +12,8 @@ const EQUAL: i32 = 32;
 /// Puts the looks in.
 pub(super) fn announce(context: &Context, module: &Module, sites: &mut Sites) {
     let functions: Vec<Value> = module.functions().filter(|function| !function.is_declaration()).collect();
-    let looks = [Look::new(context, module, context.f32()), Look::new(context, module, context.f64())];
+    let (f32, f64) = (context.f32(), context.f64());
+    let looks = [(f32, f32), (f64, f64), (f32, f64)].map(|(result, from)| Look::new(context, module, result, from));
     for function in functions {
         let all: Vec<Value> = function.instructions().collect();
         for instruction in all {
@@ -55,20 +56,26 @@ fn operation(instruction: Value) -> Option<(String, Vec<Value>)> {
     Some((name.to_owned(), instruction.operands()))
 }
 
-/// The function that looks at results of one type.
+/// The function that looks at results of one type that are made from operands of one type.
 struct Look {
     function: Value,
     ty: Type,
+    operand: Type,
 }
 
 impl Look {
     /// Writes the function: `(result, first, second, how many operands, site)`.
-    fn new(context: &Context, module: &Module, ty: Type) -> Self {
+    fn new(context: &Context, module: &Module, ty: Type, operand: Type) -> Self {
         let (double, int) = (context.f64(), context.int(32));
         let hook = module.declare(HOOK, context.void().function(&[int, double, double, double, int]));
         let is_double = ty == double;
-        let name = format!("warpsmith.look.{}", if is_double { "f64" } else { "f32" });
-        let function = module.add_function(&name, context.void().function(&[ty, ty, ty, int, int]));
+        let is_narrowed = operand != ty;
+        let name = format!(
+            "warpsmith.look.{}{}",
+            if is_double { "f64" } else { "f32" },
+            if is_narrowed { ".of.f64" } else { "" }
+        );
+        let function = module.add_function(&name, context.void().function(&[ty, operand, operand, int, int]));
         function.set_linkage(crate::llvm::linkage::INTERNAL);
         function.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
         let [start, odd, end] = ["start", "odd", "end"].map(|name| function.append_block(context, name));
@@ -84,12 +91,12 @@ impl Look {
         let found = builder.binary(opcode::AND, found, exponent);
         builder.branch_if(builder.icmp(EQUAL, found, exponent), odd, end);
         builder.at_end(odd);
-        let wide = |value| if is_double { value } else { builder.cast(opcode::FPEXT, value, double) };
+        let wide = |value: Value| if value.ty() == double { value } else { builder.cast(opcode::FPEXT, value, double) };
         builder.call_function(hook, &[site, wide(result), wide(first), wide(second), operands]);
         builder.branch(end);
         builder.at_end(end);
         builder.ret(None);
-        Self { function, ty }
+        Self { function, ty, operand }
     }
 
     /// Looks at an instruction's result, if it is of this type or a vector of it.
@@ -100,6 +107,10 @@ impl Look {
             _ if ty == self.ty => 0,
             _ => return,
         };
+        let from = operands[0].ty();
+        if (if lanes == 0 { from } else { from.element() }) != self.operand {
+            return;
+        }
         let Some(after) = instruction.next() else { return };
         let site = CheckedSite { operation: operation.to_owned(), ..of_kind(SiteKind::Float) };
         let Some(number) = sites.number(instruction, site) else { return };
@@ -107,10 +118,8 @@ impl Look {
         let builder = context.builder();
         builder.before(after);
         let count = context.int(32).int_value(operands.len().min(2) as u64);
-        // A truncation's operand is wider than its result: what overflows it was finite.
-        let same = |value: Value| if value.ty() == ty { value } else { ty.null() };
-        let first = same(operands[0]);
-        let second = operands.get(1).map_or(first, |second| same(*second));
+        let first = operands[0];
+        let second = operands.get(1).copied().unwrap_or(first);
         let look = |parts: [Value; 3]| {
             let [result, first, second] = parts;
             builder.call_function(self.function, &[result, first, second, count, number]);

@@ -12,12 +12,14 @@ const WRAPS: &str = "__warpsmith_wraps";
 
 const HOOK: &str = "__warpsmith_check_overflow";
 
+/// Whether arithmetic wraps in the profile that the target's code is compiled under.
+pub(super) fn wraps(target: &Module) -> bool {
+    target.function(WRAPS).is_some()
+}
+
 /// Puts a call of the checker, after which the code goes on with the wrapped result, in the place of each overflow's panic.
 /// Divisions keep theirs, which every profile has.
 pub(super) fn report_and_go_on(context: &Context, module: &Module, sites: &mut Sites) {
-    if module.function(WRAPS).is_none() {
-        return;
-    }
     let hook = module.declare(HOOK, context.void().function(&[context.int(32)]));
     let builder = context.builder();
     for function in module.functions() {
