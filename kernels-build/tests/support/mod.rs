@@ -20,10 +20,10 @@ macro_rules! kernel {
             const PARAMS: &[ParamDesc] = &[<*mut u32 as KernelParam>::DESC, <Value<u32> as KernelParam>::DESC];
             static DESC: KernelDesc = KernelDesc::new(
                 stringify!($name), module_path!(), file!(), line!(), column!(), KernelOptions::NONE, PARAMS);
-            unsafe extern "C" fn entry(out: *mut u32, x: ByVal<u32>) { unsafe { *out = body(x.read()) } }
+            unsafe extern "C-unwind" fn entry(out: *mut u32, x: ByVal<u32>) { unsafe { *out = body(x.read()) } }
             #[inline(never)]
             pub fn launch() {
-                if IS_DEVICE_BUILD { register_entry(entry as *const (), &DESC, "plain") }
+                if IS_NESTED_BUILD { register_entry(entry as *const (), &DESC, "plain") }
                 let panics = std::panic::catch_unwind(|| body(std::hint::black_box(u32::MAX))).is_err();
                 println!("host: {} overflow={} assertions={}", stringify!($name), panics, cfg!(debug_assertions));
             }
