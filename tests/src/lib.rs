@@ -15,4 +15,4 @@ pub use equality::check;
 pub use fault::{Fault, check_fault, check_overflow};
 pub use inputs::{inputs, mix, random, zero};
 pub use printing::{DOUBLED_AT, print_doubled, print_generic};
-pub use together::check_on_devices;
+pub use together::{check_on_devices, check_with_absent_lanes};
