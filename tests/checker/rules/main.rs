@@ -2,6 +2,7 @@
 
 mod barriers;
 mod bounds;
+mod chains;
 mod global_races;
 mod misaligned;
 mod numbers;
