@@ -34,7 +34,9 @@ fn check_but_for<T: PartialEq + Debug>(
 ) {
     for device in devices() {
         let results = match device.stream().and_then(|stream| work(&stream)) {
-            Err(Error::Check(report)) if report.findings.iter().all(|finding| Some(finding.rule) == allowed) => continue,
+            Err(Error::Check(report)) if report.findings.iter().all(|finding| Some(finding.rule) == allowed) => {
+                continue;
+            }
             results => results.unwrap_or_else(|error| panic!("on {device}: {error}")),
         };
         assert_eq!(results.len(), expected.len(), "number of results on {device}");
