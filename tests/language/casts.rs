@@ -59,7 +59,7 @@ impl Drop for Dropped<'_> {
     }
 }
 
-#[repr(packed)]
+#[repr(Rust, packed)]
 struct Packed(#[expect(dead_code, reason = "moves the other")] u8, u32);
 
 union Bits {
@@ -108,6 +108,7 @@ fn casts(input: &[i64], mut y: GridSliceMut<[u64; 64]>) {
     put((n > 0) as u64);
     put('ß' as u64 + (n as u8 as char) as u32 as u64 + b'x' as u64);
     put(Copied::B as i32 as u64);
+    #[expect(clippy::cast_enum_truncation, reason = "the cast is what is tested")]
     put(Copied::C as u8 as u64);
     let copied = if n > 0 { Copied::A } else { Copied::B };
     put(copied as u64 ^ (copied as u64 >> 1));
