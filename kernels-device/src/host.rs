@@ -364,14 +364,6 @@ impl<'a> Context<'a> {
         let context: *const Self = &raw const *self;
         // SAFETY: `self` is borrowed until this function returns, and used through this pointer alone.
         let this = unsafe { &*context };
-        let run = |thread: u32, index: Dim3, place: ThreadPlace| {
-            set_current_context(context.cast());
-            this.thread_idx.set(index);
-            this.thread.set(thread);
-            this.place.set(place);
-            let block = this.block_idx.get();
-            kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, &body);
-        };
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);
         while left > 0 {
@@ -391,16 +383,30 @@ impl<'a> Context<'a> {
                     let place = this.place_of(thread, index);
                     // SAFETY: nothing wraps around between the row's ends, so that the thread is at or before `end`.
                     unsafe { assert_unchecked(reaches(&place)) };
-                    run(thread, index, place);
+                    this.run_thread(context, thread, index, place, &body);
                 }
             } else {
                 for (thread, index) in (0..count).map(nth) {
-                    run(thread, index, this.place_of(thread, index));
+                    this.run_thread(context, thread, index, this.place_of(thread, index), &body);
                 }
             }
             thread += count;
             left -= u64::from(count);
         }
+    }
+
+    /// Runs one thread of a row; `context` is this context's address.
+    ///
+    /// It is called in two loops: left to itself, LLVM makes a larger kernel a function of its own, and then each thread
+    /// costs a call and no check leaves the loop.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn run_thread(&self, context: *const Self, thread: u32, index: Dim3, place: ThreadPlace, body: &impl Fn(&Scope)) {
+        set_current_context(context.cast());
+        self.thread_idx.set(index);
+        self.thread.set(thread);
+        self.place.set(place);
+        let block = self.block_idx.get();
+        kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, body);
     }
 
     /// Where a thread of the block is in the grid.

@@ -117,6 +117,23 @@ fn planes(stream: &Stream) -> Outcome {
         )?;
     }
 
+    let x = numbers((SIDE + 2) * (SIDE + 2));
+    let device_x = stream.to_device(&x)?;
+    for (name, block) in
+        [("stencil, input with a rim, 256 x 1", (256, 1)), ("stencil, input with a rim, 32 x 8", (32, 8))]
+    {
+        let (columns, rows) = block;
+        let config = LaunchConfig::new((SIDE as u32 / columns, SIDE as u32 / rows), block);
+        kernels::rimmed_stencil::launch(stream, config, &device_x, device_y.plane_mut(SIDE, SIDE)?)?;
+        twins::rimmed_stencil(&x, &mut y, SIDE);
+        same(name, &stream.to_host(&device_y)?, &y)?;
+        compare(
+            name,
+            || Ok(kernels::rimmed_stencil::launch(stream, config, &device_x, device_y.plane_mut(SIDE, SIDE)?)?),
+            || twins::rimmed_stencil(&x, &mut y, SIDE),
+        )?;
+    }
+
     let mut counts = vec![0; PICTURE * PICTURE];
     let mut device_counts = stream.to_device(&counts)?;
     let config = LaunchConfig::new((PICTURE as u32 / 16, PICTURE as u32 / 16), (16, 16));
