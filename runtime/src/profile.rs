@@ -32,8 +32,8 @@ use crate::device::{ComputeCapability, DeviceLimits};
 /// # Ok::<(), warpsmith::ParseProfileError>(())
 /// ```
 /// # Source
-/// CUDA C++ Programming Guide, "Compute Capabilities", the table of technical specifications; the makers' data sheets for the
-/// numbers of multiprocessors.
+/// CUDA C++ Programming Guide, "Compute Capabilities", the table of technical specifications. The rows of 7.5, 8.0, 8.6 and 9.0 were
+/// compared with NVIDIA's CCCL, `cudax/__device/arch_traits.cuh`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GpuProfile {
     architecture: u32, // As in `sm_90`.

@@ -152,8 +152,6 @@ api! {
     LLVMDIScopeGetFile(Raw) -> Raw;
     LLVMDIFileGetDirectory(Raw, *mut c_uint) -> *const c_char;
     LLVMDIFileGetFilename(Raw, *mut c_uint) -> *const c_char;
-    LLVMPassBuilderOptionsSetLoopVectorization(Raw, c_int);
-    LLVMPassBuilderOptionsSetSLPVectorization(Raw, c_int);
     LLVMSetSubprogram(Raw, Raw);
     LLVMInstructionSetDebugLoc(Raw, Raw);
     LLVMGetDebugLocFilename(Raw, *mut c_uint) -> *const c_char;

@@ -160,23 +160,10 @@ impl Module {
 
     /// Runs passes, named as `opt -passes=` names them.
     pub(crate) fn run(&self, passes: &str, machine: Option<&Machine>) -> Result<(), String> {
-        self.run_with(passes, machine, true)
-    }
-
-    /// The same, where loops and runs of equal instructions stay as they are: one access is one instruction.
-    pub(crate) fn run_scalar(&self, passes: &str, machine: &Machine) -> Result<(), String> {
-        self.run_with(passes, Some(machine), false)
-    }
-
-    fn run_with(&self, passes: &str, machine: Option<&Machine>, vectors: bool) -> Result<(), String> {
         let text = c(passes);
         // SAFETY: module and machine are alive; the options are ours.
         unsafe {
             let options = (api().LLVMCreatePassBuilderOptions)();
-            if !vectors {
-                (api().LLVMPassBuilderOptionsSetLoopVectorization)(options, 0);
-                (api().LLVMPassBuilderOptionsSetSLPVectorization)(options, 0);
-            }
             let error = (api().LLVMRunPasses)(self.0, text.as_ptr(), machine.map_or(null_mut(), |m| m.0), options);
             (api().LLVMDisposePassBuilderOptions)(options);
             if error.is_null() {

@@ -96,14 +96,14 @@ fn instrument(
     if wraps {
         overflow::report_and_go_on(&context, &module, &mut sites);
     }
-    module.run_scalar("default<O2>", &pipeline.machine).map_err(internal)?;
+    optimise(&context, &module, &pipeline).map_err(internal)?;
     accesses::announce(&context, &module, entries, &mut sites);
     floats::announce(&context, &module, &mut sites);
     forget_effects(&module);
     ask_softly(&module);
     table::append(&context, &module, entries, sites, &job.target, symbol);
     module.run("always-inline", None).map_err(internal)?;
-    dump(&module, &job.target, "checked");
+    dump(&module, symbol, "checked");
     module.verify().map_err(internal)?;
     pipeline.machine.emit_object(&module).map_err(internal)
 }
@@ -125,6 +125,18 @@ fn gather(context: &Context, module: &Module, entries: &[Entry], pipeline: &Pipe
             elsewhere.extend(missing);
         }
     }
+}
+
+/// Optimises, but puts no accesses together into vectors: one access stays one instruction, and an integer that is only moved an
+/// integer. LLVM's options for its pipelines did not keep it from that; it makes no vectors where floats are not to be used.
+fn optimise(context: &Context, module: &Module, pipeline: &Pipeline<'_>) -> Result<(), String> {
+    const NO_VECTORS: &str = "noimplicitfloat";
+    let defined = || module.functions().filter(|function| !function.is_declaration());
+    let no_vectors = context.enum_attribute(NO_VECTORS, 0);
+    defined().for_each(|function| function.add_attribute(FUNCTION, no_vectors));
+    module.run("default<O2>", Some(&pipeline.machine))?;
+    defined().for_each(|function| function.remove_attribute(FUNCTION, NO_VECTORS));
+    Ok(())
 }
 
 /// Lets programs link without the runtime's functions: cargo gives the objects of a package's tests to all of them, and one that

@@ -469,6 +469,29 @@ fn padding_and_what_variants_leave_open_may_be_moved() {
     copies(0);
 }
 
+/// In memory where nothing was ever written, so that the bytes which such variants lack hold nothing.
+#[test]
+fn variants_without_data_may_be_moved() {
+    for how in 0..5 {
+        let found = findings(CheckOptions::new(), |stream| {
+            let config = LaunchConfig::new(1, 32);
+            let forms = [(); 2].map(|()| stream.uninit::<u32>(32 * 3).expect("there is memory"));
+            let options = [(); 2].map(|()| stream.uninit::<u64>(32 * 2).expect("there is memory"));
+            let [forms, forms_copy] = forms.each_ref().map(|buffer| buffer.as_device_ptr().cast_mut().cast::<Form>());
+            let [options, options_copy] =
+                options.each_ref().map(|buffer| buffer.as_device_ptr().cast_mut().cast::<Option<u64>>());
+            // SAFETY: the buffers have the bytes of 32 elements each.
+            unsafe {
+                emptied::launch(stream, config, forms, options)?;
+                copied::launch(stream, config, forms.cast_const(), forms_copy, how)?;
+                copied::launch(stream, config, options.cast_const(), options_copy, how)?;
+            }
+            stream.synchronize()
+        });
+        silent(&found);
+    }
+}
+
 #[test]
 fn padding_may_go_through_shared_memory() {
     copies(1);
