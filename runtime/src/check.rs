@@ -27,7 +27,7 @@ mod turns;
 mod watch;
 
 pub(crate) use arena::{Mark, Piece, Purpose};
-pub(crate) use clocks::BlockClocks;
+pub(crate) use clocks::{BlockClocks, run_threads};
 pub use finding::{CheckReport, CheckRule, Finding, FindingMemory, FindingSide};
 pub(crate) use launch::{Argument, CheckedLaunch, run};
 pub use observe::WatchedWrite;

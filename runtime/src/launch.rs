@@ -110,8 +110,9 @@ impl<'a> Launch<'a> {
                     let thread = move |_: &Scope| unsafe { run(list.get()) };
                     self.run_on_cpu(
                         &move |context, first, count| {
-                            // SAFETY: the executor gives threads of the context's block, and sees to the rest.
-                            unsafe { context.run_threads(first, count, |_| false, thread) }
+                            // SAFETY: the executor gives threads of the context's block, of no other in a checked launch, and
+                            // sees to the rest.
+                            unsafe { check::run_threads(context, first, count, thread) }
                         },
                         &named,
                     )

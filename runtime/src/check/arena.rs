@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::map::{PAGE, Reserved};
-use super::shadow::{Cell, GRANULE};
+use super::shadow::{Access, Cell, GRANULE};
 
 /// Bytes at the start of the range that are for shared memory.
 pub(super) const SHARED_BYTES: usize = 128 << 20;
@@ -30,6 +30,7 @@ pub(super) const ADDRESSABLE: u8 = 0x0F;
 pub(super) const INITIALISED: u8 = 0xFF;
 
 /// Where the range and what is known of it lie; zeros until the first piece is made.
+#[repr(align(64))]
 pub(super) struct Watched {
     /// Address of the range's start.
     pub(super) start: AtomicUsize,
@@ -39,6 +40,8 @@ pub(super) struct Watched {
     pub(super) reserved: AtomicUsize,
     /// Address of the granules' cells.
     pub(super) cells: AtomicUsize,
+    /// Address of what some cells need beside: an earlier read.
+    pub(super) others: AtomicUsize,
     /// Address of the granules' states.
     pub(super) states: AtomicUsize,
 }
@@ -48,6 +51,7 @@ pub(super) static WATCHED: Watched = Watched {
     open: AtomicUsize::new(0),
     reserved: AtomicUsize::new(0),
     cells: AtomicUsize::new(0),
+    others: AtomicUsize::new(0),
     states: AtomicUsize::new(0),
 };
 
@@ -56,6 +60,7 @@ static ARENA: Mutex<Option<Arena>> = Mutex::new(None);
 struct Arena {
     memory: Reserved,
     cells: Reserved,
+    others: Reserved,
     states: Reserved,
     /// Everything from here on was never used.
     fresh: usize,
@@ -122,13 +127,15 @@ impl Arena {
             let parts = || {
                 let memory = Reserved::new(bytes)?;
                 let cells = Reserved::new(bytes / GRANULE * size_of::<Cell>())?.in_large_pages();
-                Ok((memory, cells, Reserved::new(bytes / GRANULE)?))
+                let others = Reserved::new(bytes / GRANULE * size_of::<Access>())?.in_large_pages();
+                Ok((memory, cells, others, Reserved::new(bytes / GRANULE)?))
             };
             match parts() {
-                Ok((memory, cells, states)) => {
+                Ok((memory, cells, others, states)) => {
                     let arena = Self {
                         memory,
                         cells,
+                        others,
                         states,
                         fresh: SHARED_BYTES,
                         shared_fresh: 0,
@@ -139,6 +146,7 @@ impl Arena {
                     };
                     arena.open(SHARED_BYTES + STEP)?;
                     WATCHED.cells.store(arena.cells.start(), Ordering::Relaxed);
+                    WATCHED.others.store(arena.others.start(), Ordering::Relaxed);
                     WATCHED.states.store(arena.states.start(), Ordering::Relaxed);
                     WATCHED.start.store(arena.memory.start(), Ordering::Relaxed);
                     WATCHED.reserved.store(bytes, Ordering::Relaxed);
@@ -160,6 +168,7 @@ impl Arena {
         self.memory.open(from, to)?;
         self.states.open(from / GRANULE, to / GRANULE)?;
         self.cells.open(from / GRANULE * size_of::<Cell>(), to / GRANULE * size_of::<Cell>())?;
+        self.others.open(from / GRANULE * size_of::<Access>(), to / GRANULE * size_of::<Access>())?;
         WATCHED.open.store(to, Ordering::Release);
         Ok(())
     }
@@ -246,6 +255,7 @@ impl Arena {
         self.memory.forget(start, end);
         self.states.forget(start / GRANULE, end / GRANULE);
         self.cells.forget(start / GRANULE * size_of::<Cell>(), end / GRANULE * size_of::<Cell>());
+        self.others.forget(start / GRANULE * size_of::<Access>(), end / GRANULE * size_of::<Access>());
         self.freed += 1;
         if let Some(region) = self.regions.get_mut(&start) {
             region.freed = Some(self.freed);
@@ -292,6 +302,7 @@ pub(super) fn open_up_to(offset: usize) {
 /// Voids what is known of past accesses to all memory. No launch runs.
 pub(super) fn forget_accesses() {
     if let Some(arena) = lock().as_ref() {
+        // What cells need beside is not looked at before a cell says so again.
         arena.cells.forget(0, WATCHED.open.load(Ordering::Relaxed) / GRANULE * size_of::<Cell>());
     }
 }

@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use warpsmith_device::host::{Place, WARP_SIZE, lanes};
+use warpsmith_device::abi::Scope;
+use warpsmith_device::host::{Context, Place, WARP_SIZE, lanes};
 
 use super::launch;
 use super::turns::{self, NOW, Who, owner};
@@ -474,6 +475,24 @@ fn running<R>(f: impl FnOnce(&BlockClocks) -> R) -> Option<R> {
     let clocks = NOW.clocks.load(Ordering::Relaxed);
     // SAFETY: a block that runs is kept by whoever runs it, and when the launch ends there is none.
     (!clocks.is_null()).then(|| f(unsafe { &*clocks }))
+}
+
+/// Runs threads of the context's block as [`Context::run_threads`] does, each in a turn of its own. The executor has turned to the
+/// first.
+///
+/// # Safety
+/// As there; all of them are of one block, in a checked launch.
+pub(crate) unsafe fn run_threads(context: &mut Context<'_>, first: u32, count: u64, thread: impl Fn(&Scope)) {
+    let next = Cell::new(first);
+    let in_turn = |scope: &Scope| {
+        let number = next.replace(next.get() + 1);
+        if number != first {
+            running(|clocks| clocks.turn_to(number));
+        }
+        thread(scope);
+    };
+    // SAFETY: the caller promises it.
+    unsafe { context.run_threads(first, count, |_| false, in_turn) }
 }
 
 /// Whether the running thread knows that a turn is past, other than by its block's and warp's last meetings.

@@ -16,11 +16,19 @@ macro_rules! loads {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, site: u32) {
-            observe::read(address.addr(), $bytes, site);
+            if observe::is_on() {
+                return observed_load::<$bytes>(address.addr(), site);
+            }
             shadow::load::<$bytes>(address.addr(), site);
         }
     )*};
 }
+#[inline(never)]
+extern "C" fn observed_load<const N: usize>(address: usize, site: u32) {
+    observe::read(address, N, site);
+    shadow::load::<N>(address, site);
+}
+
 loads!(__warpsmith_check_load_1 1, __warpsmith_check_load_2 2, __warpsmith_check_load_4 4, __warpsmith_check_load_8 8,
     __warpsmith_check_load_16 16);
 
@@ -52,11 +60,19 @@ macro_rules! stores {
         /// Called by checked code in a checked launch, of whose module `site` is a place.
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name(address: *const u8, value: u64, site: u32) {
-            observe::write(address.addr(), $bytes, site);
+            if observe::is_on() {
+                return observed_store::<$bytes>(address.addr(), value, site);
+            }
             shadow::store::<$bytes>(address.addr(), value, site);
         }
     )*};
 }
+#[inline(never)]
+fn observed_store<const N: usize>(address: usize, value: u64, site: u32) {
+    observe::write(address, N, site);
+    shadow::store::<N>(address, value, site);
+}
+
 stores!(__warpsmith_check_store_1 1, __warpsmith_check_store_2 2, __warpsmith_check_store_4 4, __warpsmith_check_store_8 8);
 
 /// Before a store of 16 bytes.

@@ -94,10 +94,16 @@ struct Pending {
     place: u32,
 }
 
+/// Whether someone looks on.
+#[inline(always)]
+pub(super) fn is_on() -> bool {
+    NOW.observed.load(Ordering::Relaxed) != 0
+}
+
 /// Before a read.
 #[inline(always)]
 pub(super) fn read(address: usize, bytes: usize, place: u32) {
-    if NOW.observed.load(Ordering::Relaxed) != 0 {
+    if is_on() {
         note(address, bytes, place, false);
     }
 }
@@ -105,7 +111,7 @@ pub(super) fn read(address: usize, bytes: usize, place: u32) {
 /// Before a write.
 #[inline(always)]
 pub(super) fn write(address: usize, bytes: usize, place: u32) {
-    if NOW.observed.load(Ordering::Relaxed) != 0 {
+    if is_on() {
         note(address, bytes, place, true);
     }
 }
@@ -146,7 +152,7 @@ fn note(address: usize, bytes: usize, place: u32, is_write: bool) {
 
 /// A block's threads have all ended.
 pub(super) fn end_of_block(block: u64) {
-    if NOW.observed.load(Ordering::Relaxed) == 0 {
+    if !is_on() {
         return;
     }
     launch::with(|state| {

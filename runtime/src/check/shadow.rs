@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::arena::{ADDRESSABLE, INITIALISED, SHARED_BYTES, WATCHED};
 use super::report;
 use super::split;
-use super::turns::{NOW, owner};
+use super::turns::{NOW, Who, owner};
 
 /// Bytes of a granule.
 pub(super) const GRANULE: usize = 4;
@@ -22,7 +22,7 @@ const SHARED_GRANULES: usize = SHARED_BYTES / GRANULE;
 pub(super) struct Access {
     /// 0 for none; [`SPLIT`] where each byte has a cell of its own.
     pub(super) turn: u32,
-    /// The place above eight bits: four for the bytes, and [`ATOMIC`].
+    /// The place above eight bits: four for the bytes, [`ATOMIC`], and what is said of two reads.
     pub(super) what: u32,
 }
 
@@ -30,6 +30,12 @@ pub(super) struct Access {
 pub(super) const ATOMIC: u32 = 0x10;
 /// In `Access::what`: all bytes of a granule.
 pub(super) const ALL: u32 = 0x0F;
+/// In `what` of a cell's read: there is [another](other).
+pub(super) const HAS_OTHER: u32 = 0x20;
+/// In `what` of a cell's read: it and the other are plain and of different warps of a block, or of different blocks.
+const WARPS_APART: u32 = 0x40;
+const BLOCKS_APART: u32 = 0x80;
+pub(super) const APART: u32 = WARPS_APART | BLOCKS_APART;
 /// A turn that is never given.
 pub(super) const SPLIT: u32 = u32::MAX;
 
@@ -51,6 +57,11 @@ impl Access {
     pub(super) fn bytes(self) -> u32 {
         self.what & ALL
     }
+
+    /// Without what it says of another.
+    fn alone(self) -> Self {
+        Self { what: self.what & !(HAS_OTHER | APART), ..self }
+    }
 }
 
 /// The number of a place, and the bytes of a granule that it touches.
@@ -59,19 +70,16 @@ pub(super) fn what(place: u32, bytes: u32) -> u32 {
     place.min(MOST_PLACES) << 8 | bytes
 }
 
-/// Who touched a granule last. Of the reads that nothing orders after one another, the two that are kept are of threads as far
-/// apart as any: a later write that is ordered after both is ordered after all, as far as barriers go.
+/// Who touched a granule last. Of the reads that nothing orders after one another, two are kept, of threads as far apart as any: a
+/// later write that is ordered after both is ordered after all, as far as barriers go. The older of them is [elsewhere](other),
+/// so that what streams of accesses move through the caches is small.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(32))]
+#[repr(C, align(16))]
 pub(super) struct Cell {
+    /// Where its turn is [`SPLIT`], `what` of the two say where the bytes' own cells are and which launch split the granule.
     pub(super) write: Access,
     /// The last read since that write.
     pub(super) read: Access,
-    /// An earlier read since that write.
-    pub(super) other: Access,
-    /// Where the bytes' own cells are, and the launch that split it, where `write` and `read` say so.
-    pub(super) split: u32,
-    pub(super) launch: u32,
 }
 
 #[inline(always)]
@@ -79,15 +87,31 @@ pub(super) fn cell(granule: usize) -> *mut Cell {
     std::ptr::with_exposed_provenance_mut::<Cell>(WATCHED.cells.load(Ordering::Relaxed)).wrapping_add(granule)
 }
 
+/// The earlier read since the write, of a cell whose read says that there is one; older than that read.
+#[inline(always)]
+pub(super) fn other<'a>(of: &Cell, granule: usize) -> &'a mut Access {
+    if !std::ptr::eq(of, cell(granule)) {
+        return split::other(of);
+    }
+    let others = std::ptr::with_exposed_provenance_mut::<Access>(WATCHED.others.load(Ordering::Relaxed));
+    // SAFETY: there is one for each cell; one thread looks at them, at one at a time.
+    unsafe { &mut *others.wrapping_add(granule) }
+}
+
 #[inline(always)]
 fn states(granule: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut::<u8>(WATCHED.states.load(Ordering::Relaxed)).wrapping_add(granule)
 }
 
+/// What two threads differ in is below this where they are of one warp.
+const WARP: u64 = 32;
+/// The same, of one block.
+const BLOCK: u64 = 1 << Who::THREAD_BITS;
+
 /// How far apart two threads are, by the bits in which they differ: 0 for one thread, 1 in a warp, 2 in a block, 3 else.
 #[inline(always)]
 pub(super) fn distance(differing: u64) -> u32 {
-    u32::from(differing != 0) + u32::from(differing >= 32) + u32::from(differing >= 1024)
+    u32::from(differing != 0) + u32::from(differing >= WARP) + u32::from(differing >= BLOCK)
 }
 
 /// Whether barriers of this thread's warp or block order a turn, which is not older than the launch, before its own; or whether it is
@@ -104,7 +128,7 @@ pub(super) fn is_near_and_before(turn: u32, granule: usize) -> bool {
         return false;
     }
     let differing = owner(turn) ^ NOW.who.load(Ordering::Relaxed);
-    differing == 0 || (differing < 32 && turn < NOW.warp.load(Ordering::Relaxed))
+    differing == 0 || (differing < WARP && turn < NOW.warp.load(Ordering::Relaxed))
 }
 
 /// The same, of a turn that may be of another block.
@@ -114,12 +138,12 @@ fn is_far_and_before(turn: u32, granule: usize) -> bool {
         return false;
     }
     let differing = owner(turn) ^ NOW.who.load(Ordering::Relaxed);
-    if differing >= 1024 {
+    if differing >= BLOCK {
         return is_shared(granule) && NOW.clusters.load(Ordering::Relaxed) == 0;
     }
     differing == 0
         || turn < NOW.block.load(Ordering::Relaxed)
-        || (differing < 32 && turn < NOW.warp.load(Ordering::Relaxed))
+        || (differing < WARP && turn < NOW.warp.load(Ordering::Relaxed))
 }
 
 /// Whether the access is none, this turn's, or before it by a barrier.
@@ -143,33 +167,66 @@ fn watched(address: usize) -> Option<usize> {
     None
 }
 
-/// Looks at a load of `N` bytes: 1, 2, 4, 8 or 16.
+/// Looks at a load of `N` bytes: 1, 2, 4, 8 or 16. All that is rare is left to other functions at the end, so that nothing needs to be
+/// saved for after them.
 #[inline(always)]
 pub(super) fn load<const N: usize>(address: usize, place: u32) {
-    let Some(offset) = watched(address) else { return };
+    let offset = address.wrapping_sub(WATCHED.start.load(Ordering::Relaxed));
+    if offset >= WATCHED.open.load(Ordering::Relaxed) {
+        if offset < WATCHED.reserved.load(Ordering::Relaxed) {
+            load_far_out::<N>(offset, place);
+        }
+        return;
+    }
     if offset & (N - 1) != 0 {
         return load_unaligned(offset, N, place);
     }
     let granule = offset / GRANULE;
     if N < GRANULE {
-        let bytes = ((1_u32 << N) - 1) << (offset % GRANULE);
-        // SAFETY: the offset is watched, and so its granule has a state and a cell.
-        let (state, cell) = unsafe { (*states(granule), &mut *cell(granule)) };
-        let wanted = (bytes | bytes << 4) as u8;
-        if state & wanted != wanted {
-            report::unreadable(offset, N, place);
+        let bytes = bytes_at::<N>(offset);
+        if u32::from(state(granule)) & (bytes | bytes << 4) != bytes | bytes << 4 {
+            return load_unreadable::<N>(offset, place);
         }
-        split::read_some(cell, granule, what(place, bytes));
-        return;
+    } else if read_states::<N>(granule) != WHOLE >> (128 - 8 * (N / GRANULE)) {
+        return load_unreadable::<N>(offset, place);
     }
-    let wanted = u128::MAX >> (128 - 8 * (N / GRANULE));
-    if read_states::<N>(granule) != wanted {
-        report::unreadable(offset, N, place);
+    note_load::<N>(offset, place);
+}
+
+/// States of 16 granules whose bytes all hold something.
+const WHOLE: u128 = u128::MAX;
+
+/// Which bytes of a granule `N` of them are, fewer than it has.
+#[inline(always)]
+fn bytes_at<const N: usize>(offset: usize) -> u32 {
+    ((1_u32 << N) - 1) << (offset % GRANULE)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn load_far_out<const N: usize>(offset: usize, place: u32) {
+    if let Some(offset) = report::far_out(offset) {
+        load::<N>(WATCHED.start.load(Ordering::Relaxed) + offset, place);
     }
-    let what = what(place, ALL);
-    for granule in granule..granule + N / GRANULE {
-        // SAFETY: as above.
-        read(unsafe { &mut *cell(granule) }, granule, what);
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn load_unreadable<const N: usize>(offset: usize, place: u32) {
+    report::unreadable(offset, N, place);
+    note_load::<N>(offset, place);
+}
+
+/// Notes a load of bytes that are watched and aligned.
+#[inline(always)]
+fn note_load<const N: usize>(offset: usize, place: u32) {
+    let granule = offset / GRANULE;
+    // SAFETY: the granules of the bytes are watched, and so they have cells; one thread looks at these, and at these alone.
+    let cells = unsafe { std::slice::from_raw_parts_mut(cell(granule), N.div_ceil(GRANULE)) };
+    match N {
+        0..GRANULE => split::read_some(&mut cells[0], granule, what(place, bytes_at::<N>(offset))),
+        GRANULE => read(&mut cells[0], granule, what(place, ALL)),
+        _ => read_all(cells, granule, what(place, ALL)),
     }
 }
 
@@ -194,83 +251,177 @@ pub(super) fn read(cell: &mut Cell, granule: usize, what: u32) {
     if cell.read.turn == turn {
         return;
     }
-    if !is_before(cell.write, granule) && split::read_unordered(cell, granule, what) {
+    if is_read_simply(cell) {
+        cell.read = Access { turn, what };
         return;
     }
-    let access = Access { turn, what };
-    if is_before(cell.read, granule) {
-        cell.read = access;
-    } else {
-        keep_two(cell, granule, access);
+    read_after(cell, granule, what);
+}
+
+/// Whether a read of the whole granule has to look at no access of another thread in this launch.
+#[inline(always)]
+fn is_read_simply(cell: &Cell) -> bool {
+    let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
+    // Another read would be older than that one.
+    cell.read.turn < grid && (cell.write.turn < grid || cell.write.turn == turn)
+}
+
+/// Notes a read of some granules, the first of which is given.
+#[inline(always)]
+fn read_all(cells: &mut [Cell], granule: usize, what: u32) {
+    let turn = NOW.turn.load(Ordering::Relaxed);
+    if cells.iter().all(|cell| cell.read.turn == turn || is_read_simply(cell)) {
+        for cell in cells.iter_mut().filter(|cell| cell.read.turn != turn) {
+            cell.read = Access { turn, what };
+        }
+        return;
+    }
+    read_each(cells, granule, what);
+}
+
+#[inline(never)]
+fn read_each(cells: &mut [Cell], granule: usize, what: u32) {
+    for (granule, cell) in (granule..).zip(cells) {
+        read(cell, granule, what);
     }
 }
 
-/// Notes a read after one that nothing orders before it.
-#[inline(always)]
-fn keep_two(cell: &mut Cell, granule: usize, access: Access) {
-    // In cells that are not taken apart, `split` is how far apart the two reads are and `launch` the turn of the one with which
-    // that was found out. Reads in different warps stand for all others of the block since its last barrier: whatever comes after
-    // is of another warp than one of the two, and only a barrier of the block orders it after that. So do reads in different
-    // blocks for all others of the grid.
-    if cell.launch == cell.read.turn {
-        let floor = match cell.split {
-            3 => NOW.grid.load(Ordering::Relaxed),
-            2 if cell.read.turn >= NOW.start.load(Ordering::Relaxed) => NOW.block.load(Ordering::Relaxed),
-            _ => SPLIT,
-        };
-        if cell.other.turn >= floor {
-            return;
+/// The same, after other accesses of the launch. Calls nothing but at its ends, as most reads of what others read come here.
+#[inline(never)]
+extern "C" fn read_after(cell: &mut Cell, granule: usize, what: u32) {
+    let (start, block) = (NOW.start.load(Ordering::Relaxed), NOW.block.load(Ordering::Relaxed));
+    let before = cell.read.turn;
+    let is_old = before < NOW.grid.load(Ordering::Relaxed);
+    if !is_met(cell.write.turn) || (before < start && !is_old) {
+        return read_after_any(cell, granule, what);
+    }
+    // The write was no split's, so that this turn was given; and after the block's start to one of its threads.
+    if before >= block {
+        let differing = owner(before) ^ NOW.who.load(Ordering::Relaxed);
+        if differing >= WARP || (differing != 0 && before >= NOW.warp.load(Ordering::Relaxed)) {
+            return keep_two(cell, granule, what);
         }
     }
-    keep_farthest(cell, granule, access);
+    replace_read(cell, what);
+}
+
+/// Whether a turn is this one, before the launch, or before the last barrier of the running block that runs alone.
+#[inline(always)]
+fn is_met(turn: u32) -> bool {
+    turn < NOW.grid.load(Ordering::Relaxed)
+        || turn == NOW.turn.load(Ordering::Relaxed)
+        || (turn >= NOW.start.load(Ordering::Relaxed) && turn < NOW.block.load(Ordering::Relaxed))
+}
+
+/// The same, after accesses of any block.
+#[inline(never)]
+fn read_after_any(cell: &mut Cell, granule: usize, what: u32) {
+    if !is_before(cell.write, granule) && split::read_unordered(cell, granule, what) {
+        return;
+    }
+    if is_before(cell.read, granule) {
+        return replace_read(cell, what);
+    }
+    keep_two(cell, granule, what);
+}
+
+/// Notes a read after one that is ordered before it.
+#[inline(always)]
+fn replace_read(cell: &mut Cell, what: u32) {
+    let kept = cell.read.what & HAS_OTHER;
+    cell.read = Access { turn: NOW.turn.load(Ordering::Relaxed), what: what | kept };
+}
+
+/// Notes a read after one that nothing orders before it, unless two that are noted stand for it.
+///
+/// Reads in different warps stand for all others of the block since its last barrier: whatever comes after is of another warp than one
+/// of the two, and only a barrier of the block orders it after that. So do reads in different blocks for all others of the grid. No
+/// such barrier came after the two were put together, or the later of them would be before the running thread's.
+#[inline(always)]
+fn keep_two(cell: &mut Cell, granule: usize, what: u32) {
+    let stand_for_all = match cell.read.what & APART {
+        BLOCKS_APART => true,
+        WARPS_APART => cell.read.turn >= NOW.start.load(Ordering::Relaxed),
+        _ => false,
+    };
+    if !stand_for_all {
+        keep_farthest(cell, granule, what);
+    }
 }
 
 /// The same, where what is there does not stand for it.
 #[inline(never)]
-fn keep_farthest(cell: &mut Cell, granule: usize, access: Access) {
+fn keep_farthest(cell: &mut Cell, granule: usize, what: u32) {
     let who = NOW.who.load(Ordering::Relaxed);
     let read = owner(cell.read.turn) ^ who;
-    let has_other =
-        cell.other.turn >= NOW.grid.load(Ordering::Relaxed) && !is_near_and_before(cell.other.turn, granule);
-    let other = if has_other { owner(cell.other.turn) ^ who } else { 0 };
+    let kept = other(cell, granule);
+    let has_other = cell.read.what & HAS_OTHER != 0 && !is_before(*kept, granule);
+    let differing = if has_other { owner(kept.turn) ^ who } else { 0 };
     // What is farther from this one stays.
-    if distance(other) <= distance(read) {
-        cell.other = cell.read;
+    if distance(differing) <= distance(read) {
+        *kept = cell.read.alone();
     }
-    cell.read = access;
-    let apart = distance(read.max(other));
-    let are_plain = (cell.read.what | cell.other.what) & ATOMIC == 0;
-    cell.split = if are_plain { apart } else { 0 };
-    cell.launch = access.turn;
+    let apart = match read.max(differing) {
+        _ if (what | kept.what) & ATOMIC != 0 => 0,
+        ..WARP => 0,
+        WARP..BLOCK => WARPS_APART,
+        BLOCK.. => BLOCKS_APART,
+    };
+    cell.read = Access { turn: NOW.turn.load(Ordering::Relaxed), what: what | HAS_OTHER | apart };
 }
 
-/// Looks at a store of `N` bytes: 1, 2, 4 or 8. `value` has its bits.
+/// Looks at a store of `N` bytes: 1, 2, 4 or 8. `value` has its bits. As with [`load`], what is rare is elsewhere.
 #[inline(always)]
 pub(super) fn store<const N: usize>(address: usize, value: u64, place: u32) {
-    let Some(offset) = watched(address) else { return };
+    let offset = address.wrapping_sub(WATCHED.start.load(Ordering::Relaxed));
+    if offset >= WATCHED.open.load(Ordering::Relaxed) {
+        if offset < WATCHED.reserved.load(Ordering::Relaxed) {
+            store_far_out::<N>(offset, value, place);
+        }
+        return;
+    }
     if offset & (N - 1) != 0 {
         return store_unaligned(offset, N, place, Some(value));
     }
     let granule = offset / GRANULE;
     if N < GRANULE {
-        let bytes = ((1_u32 << N) - 1) << (offset % GRANULE);
-        // SAFETY: the offset is watched, and so its granule has a state and a cell.
-        let (state, cell) = unsafe { (&mut *states(granule), &mut *cell(granule)) };
-        if u32::from(*state) & bytes != bytes {
+        let (state, bytes) = (u32::from(state(granule)), bytes_at::<N>(offset));
+        if state & bytes != bytes {
             return report::unwritable(offset, N, place);
         }
-        split::write_some(cell, granule, what(place, bytes), Some(value));
-        *state |= (bytes << 4) as u8;
-        return;
+        set_state(granule, (state | bytes << 4) as u8);
+    } else if read_states::<N>(granule) != WHOLE >> (128 - 8 * (N / GRANULE)) {
+        return store_first::<N>(offset, value, place);
     }
-    let wanted = u128::MAX >> (128 - 8 * (N / GRANULE));
-    if read_states::<N>(granule) != wanted && !initialise(offset, N, place) {
-        return;
+    note_store::<N>(offset, value, place);
+}
+
+#[cold]
+#[inline(never)]
+fn store_far_out<const N: usize>(offset: usize, value: u64, place: u32) {
+    if let Some(offset) = report::far_out(offset) {
+        store::<N>(WATCHED.start.load(Ordering::Relaxed) + offset, value, place);
     }
-    let what = what(place, ALL);
-    for granule in granule..granule + N / GRANULE {
-        // SAFETY: as above.
-        write(unsafe { &mut *cell(granule) }, granule, what, Some(value));
+}
+
+/// A store of whole granules to bytes that hold nothing yet, or may not be touched.
+#[inline(never)]
+fn store_first<const N: usize>(offset: usize, value: u64, place: u32) {
+    if initialise(offset, N, place) {
+        note_store::<N>(offset, value, place);
+    }
+}
+
+/// Notes a store of bytes that are watched and aligned.
+#[inline(always)]
+fn note_store<const N: usize>(offset: usize, value: u64, place: u32) {
+    let granule = offset / GRANULE;
+    // SAFETY: as for a load.
+    let cells = unsafe { std::slice::from_raw_parts_mut(cell(granule), N.div_ceil(GRANULE)) };
+    match N {
+        0..GRANULE => split::write_some(&mut cells[0], granule, what(place, bytes_at::<N>(offset)), Some(value)),
+        GRANULE => write(&mut cells[0], granule, what(place, ALL), Some(value)),
+        _ => write_all(cells, granule, what(place, ALL), Some(value)),
     }
 }
 
@@ -292,27 +443,80 @@ fn initialise(offset: usize, bytes: usize, place: u32) -> bool {
 /// Notes a write of a whole granule.
 #[inline(always)]
 pub(super) fn write(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
-    let turn = NOW.turn.load(Ordering::Relaxed);
-    let reads = cell.read.turn | cell.other.turn;
-    if cell.write.turn == turn && reads == 0 {
+    if is_written(cell) {
         return;
     }
-    let is_ordered = is_before(cell.write, granule)
-        && (reads == 0 || is_before(cell.read, granule) && is_before(cell.other, granule));
-    if !is_ordered {
+    if is_written_simply(cell) {
+        note_write(cell, what);
+        return;
+    }
+    write_after(cell, granule, what, value);
+}
+
+/// Whether the last access was a write of this turn.
+#[inline(always)]
+fn is_written(cell: &Cell) -> bool {
+    cell.write.turn == NOW.turn.load(Ordering::Relaxed) && cell.read.turn == 0
+}
+
+/// Whether a write of the whole granule has to look at no access of another thread in this launch.
+#[inline(always)]
+fn is_written_simply(cell: &Cell) -> bool {
+    let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
+    let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
+    is_old_or_own(cell.write) && (cell.read.turn < grid || cell.read.turn == turn && cell.read.what & HAS_OTHER == 0)
+}
+
+/// Notes a write of some granules, the first of which is given.
+#[inline(always)]
+fn write_all(cells: &mut [Cell], granule: usize, what: u32, value: Option<u64>) {
+    if cells.iter().all(|cell| is_written(cell) || is_written_simply(cell)) {
+        for cell in cells {
+            if !is_written(cell) {
+                note_write(cell, what);
+            }
+        }
+        return;
+    }
+    write_each(cells, granule, what, value);
+}
+
+#[inline(never)]
+fn write_each(cells: &mut [Cell], granule: usize, what: u32, value: Option<u64>) {
+    for (granule, cell) in (granule..).zip(cells) {
+        write(cell, granule, what, value);
+    }
+}
+
+/// The same, after other accesses of the launch.
+#[inline(never)]
+fn write_after(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    let has_met_other = || cell.read.what & HAS_OTHER == 0 || is_met(other(cell, granule).turn);
+    if is_met(cell.write.turn) && is_met(cell.read.turn) && has_met_other() {
+        return note_write(cell, what);
+    }
+    write_after_any(cell, granule, what, value);
+}
+
+/// The same, after accesses of any block.
+#[inline(never)]
+fn write_after_any(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    let is_other_before = || cell.read.what & HAS_OTHER == 0 || is_before(*other(cell, granule), granule);
+    if !(is_before(cell.write, granule) && is_before(cell.read, granule) && is_other_before()) {
         split::write_unordered(cell, granule, what, value);
     }
-    cell.write = Access { turn, what };
-    if reads != 0 {
-        cell.read = Access::NONE;
-        cell.other = Access::NONE;
-    }
+    note_write(cell, what);
+}
+
+#[inline(always)]
+fn note_write(cell: &mut Cell, what: u32) {
+    *cell = Cell { write: Access { turn: NOW.turn.load(Ordering::Relaxed), what }, read: Access::NONE };
 }
 
 /// A load of bytes that do not start where a value of their number does.
 #[cold]
 #[inline(never)]
-fn load_unaligned(offset: usize, bytes: usize, place: u32) {
+extern "C" fn load_unaligned(offset: usize, bytes: usize, place: u32) {
     report::misaligned(offset, place);
     load_range(offset, bytes, place);
 }

@@ -7,15 +7,25 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::map::Reserved;
 use super::report;
-use super::shadow::{ALL, ATOMIC, Access, Cell, GRANULE, SPLIT, is_before, read, write};
+use super::shadow::{
+    ALL, APART, ATOMIC, Access, Cell, GRANULE, HAS_OTHER, SPLIT, is_before, other as other_of, read, write,
+};
 use super::turns::NOW;
 
 /// Cells of single bytes are kept by fours: most groups, and how many are made writable at once.
 const MOST_GROUPS: usize = 1 << 27;
 const STEP: usize = 1 << 14;
-const GROUP_BYTES: usize = GRANULE * size_of::<Cell>();
-/// Groups whose memory is kept for the next launch: 256 MiB.
+const GROUP_BYTES: usize = size_of::<Group>();
+/// Groups whose memory is kept for the next launch: 192 MiB.
 const MOST_KEPT: usize = 1 << 21;
+
+/// A granule's bytes, each with a cell of its own and what goes with it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Group {
+    cells: [Cell; GRANULE],
+    others: [Access; GRANULE],
+}
 
 /// Address of the first group.
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
@@ -38,21 +48,38 @@ pub(super) fn start_launch() {
 
 /// The cells of a granule's bytes, where it has such.
 fn group<'a>(cell: &Cell) -> Option<&'a mut [Cell; GRANULE]> {
-    (cell.write.turn == SPLIT && cell.launch == LAUNCH.load(Ordering::Relaxed)).then(|| {
-        let groups = std::ptr::with_exposed_provenance_mut::<[Cell; GRANULE]>(GROUPS.load(Ordering::Relaxed));
+    (cell.write.turn == SPLIT && cell.read.what == LAUNCH.load(Ordering::Relaxed)).then(|| {
         // SAFETY: `take_apart` made the group in this launch; one thread looks at cells, at one at a time.
-        unsafe { &mut *groups.add(cell.split as usize) }
+        unsafe { &mut (*groups().add(cell.write.what as usize)).cells }
     })
+}
+
+fn groups() -> *mut Group {
+    std::ptr::with_exposed_provenance_mut(GROUPS.load(Ordering::Relaxed))
+}
+
+/// Which group a byte's cell is in, and which byte of its granule it is for; `None` for the cell of a whole one.
+fn position(cell: &Cell) -> Option<(usize, usize)> {
+    let offset = std::ptr::from_ref(cell).addr().wrapping_sub(GROUPS.load(Ordering::Relaxed));
+    let is_inside = offset < OPEN.load(Ordering::Relaxed) * GROUP_BYTES;
+    is_inside.then(|| (offset / GROUP_BYTES, offset % GROUP_BYTES / size_of::<Cell>()))
 }
 
 /// Which byte of its granule a cell is for: 0 for the whole.
 fn byte_of(cell: &Cell) -> usize {
-    let offset = std::ptr::from_ref(cell).addr().wrapping_sub(GROUPS.load(Ordering::Relaxed));
-    if offset < OPEN.load(Ordering::Relaxed) * GROUP_BYTES { offset / size_of::<Cell>() % GRANULE } else { 0 }
+    position(cell).map_or(0, |(_, byte)| byte)
+}
+
+/// The earlier read of a byte, as [`other`](super::shadow::other) is that of a granule.
+#[inline(never)]
+pub(super) fn other<'a>(cell: &Cell) -> &'a mut Access {
+    let (group, byte) = position(cell).expect("it is no granule's cell, and so a byte's");
+    // SAFETY: the cell's group was made; one thread looks at others, at one at a time.
+    unsafe { &mut (*groups().add(group)).others[byte] }
 }
 
 /// Gives each byte of a granule a cell of its own.
-fn take_apart<'a>(cell: &mut Cell) -> &'a mut [Cell; GRANULE] {
+fn take_apart<'a>(cell: &mut Cell, granule: usize) -> &'a mut [Cell; GRANULE] {
     let at = NEXT.load(Ordering::Relaxed);
     if at >= OPEN.load(Ordering::Relaxed) {
         more();
@@ -60,20 +87,33 @@ fn take_apart<'a>(cell: &mut Cell) -> &'a mut [Cell; GRANULE] {
     NEXT.store(at + 1, Ordering::Relaxed);
     let of_byte = |access: Access, byte: usize| {
         let touches = access.turn != SPLIT && access.bytes() & (1 << byte) != 0;
-        if touches { Access { turn: access.turn, what: access.what | ALL } } else { Access::NONE }
+        // Whether two reads of the granule are apart says nothing of those of a byte.
+        if touches {
+            Access { turn: access.turn, what: access.what & !(HAS_OTHER | APART) | ALL }
+        } else {
+            Access::NONE
+        }
     };
-    let cells = std::array::from_fn(|byte| Cell {
-        write: of_byte(cell.write, byte),
-        read: of_byte(cell.read, byte),
-        other: of_byte(cell.other, byte),
-        ..Cell::default()
-    });
-    let mark = Access { turn: SPLIT, what: 0 };
-    *cell =
-        Cell { write: mark, read: mark, other: Access::NONE, split: at as u32, launch: LAUNCH.load(Ordering::Relaxed) };
-    let group = group(cell).expect("it was just taken apart");
-    *group = cells;
-    group
+    let before = *cell;
+    let other = if before.read.what & HAS_OTHER != 0 { *other_of(cell, granule) } else { Access::NONE };
+    let made = Group {
+        cells: std::array::from_fn(|byte| {
+            let (read, other) = (of_byte(before.read, byte), of_byte(other, byte));
+            // The other read is the older one, if there are two.
+            let read = match (read.turn, other.turn) {
+                (0, _) => other,
+                (_, 0) => read,
+                _ => Access { what: read.what | HAS_OTHER, ..read },
+            };
+            Cell { write: of_byte(before.write, byte), read }
+        }),
+        others: std::array::from_fn(|byte| of_byte(other, byte)),
+    };
+    cell.write = Access { turn: SPLIT, what: at as u32 };
+    cell.read = Access { turn: SPLIT, what: LAUNCH.load(Ordering::Relaxed) };
+    // SAFETY: the group is open and nobody else's.
+    unsafe { groups().add(at).write(made) };
+    group(cell).expect("it was just taken apart")
 }
 
 #[cold]
@@ -109,7 +149,7 @@ pub(super) fn read_some(cell: &mut Cell, granule: usize, what: u32) {
     if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) {
         return read_apart(cell, granule, what);
     }
-    let others = if cell.read.turn == turn { cell.read.bytes() } else { 0 };
+    let others = if cell.read.turn == turn { cell.read.what & (ALL | HAS_OTHER | APART) } else { 0 };
     cell.read = Access { turn, what: what | others };
 }
 
@@ -118,7 +158,8 @@ pub(super) fn read_some(cell: &mut Cell, granule: usize, what: u32) {
 pub(super) fn write_some(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
     let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
     let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
-    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || cell.other.turn >= grid {
+    let has_new_other = cell.read.what & HAS_OTHER != 0 && cell.read.turn >= grid;
+    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || has_new_other {
         return write_apart(cell, granule, what, value);
     }
     let others = if cell.write.turn == turn { cell.write.bytes() } else { 0 };
@@ -128,7 +169,7 @@ pub(super) fn write_some(cell: &mut Cell, granule: usize, what: u32, value: Opti
 #[inline(never)]
 fn read_apart(cell: &mut Cell, granule: usize, what: u32) {
     void_old(cell);
-    let group = group(cell).unwrap_or_else(|| take_apart(cell));
+    let group = group(cell).unwrap_or_else(|| take_apart(cell, granule));
     let mut bytes = what & ALL;
     while bytes != 0 {
         read(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL);
@@ -139,7 +180,7 @@ fn read_apart(cell: &mut Cell, granule: usize, what: u32) {
 #[inline(never)]
 fn write_apart(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
     void_old(cell);
-    let group = group(cell).unwrap_or_else(|| take_apart(cell));
+    let group = group(cell).unwrap_or_else(|| take_apart(cell, granule));
     let mut bytes = what & ALL;
     while bytes != 0 {
         write(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL, value);
@@ -176,7 +217,9 @@ pub(super) fn write_unordered(cell: &mut Cell, granule: usize, what: u32, value:
     void_old(cell);
     look(cell, cell.write, granule, what, Kind::WriteAfterWrite, value);
     look(cell, cell.read, granule, what, Kind::WriteAfterRead, value);
-    look(cell, cell.other, granule, what, Kind::WriteAfterRead, value);
+    if cell.read.what & HAS_OTHER != 0 {
+        look(cell, *other_of(cell, granule), granule, what, Kind::WriteAfterRead, value);
+    }
 }
 
 /// Which two accesses meet.

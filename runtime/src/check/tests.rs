@@ -141,7 +141,7 @@ impl Launch {
             constants: &Values::default(),
             body: &|context, first, count| {
                 // SAFETY: the executor gives threads of the context's block, and sees to the rest.
-                unsafe { context.run_threads(first, count, |_| false, thread) }
+                unsafe { super::run_threads(context, first, count, thread) }
             },
         };
         let checked = CheckedLaunch {

@@ -108,11 +108,10 @@ impl Grid<'_> {
 
     /// Runs blocks one after another, and their threads, to the end of each. After a panic the block's other threads go on, and
     /// blocks that have not started are left out.
-    fn run_blocks(&self, context: &mut Context<'_>, meeting: &Meeting, blocks: Range<u64>) {
+    pub(super) fn run_blocks(&self, context: &mut Context<'_>, meeting: &Meeting, blocks: Range<u64>) {
         let threads = u64::from(self.threads);
-        // The checker is told of each thread.
-        let (at_once, most) =
-            if self.request.checked { (1, 1) } else { ((THREADS_AT_ONCE / threads).max(1), u64::MAX) };
+        // The checker is told of each block.
+        let at_once = if self.request.checked { 1 } else { (THREADS_AT_ONCE / threads).max(1) };
         let mut next = blocks.start;
         while next < blocks.end && !self.has_panicked() {
             let end = blocks.end.min(next + at_once);
@@ -121,11 +120,9 @@ impl Grid<'_> {
             let mut from = 0;
             let mut left = (end - next) * threads;
             while left > 0 {
-                let count = left.min(most);
                 meeting.turn_to(from);
-                match catch_unwind(AssertUnwindSafe(|| (self.request.body)(context, from, count))) {
-                    Ok(()) if count == left => break,
-                    Ok(()) => {}
+                match catch_unwind(AssertUnwindSafe(|| (self.request.body)(context, from, left))) {
+                    Ok(()) => break,
                     Err(payload) => self.report(panics::caught(context, &*payload)),
                 }
                 from = context.thread() + 1;

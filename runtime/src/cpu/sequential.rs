@@ -44,6 +44,9 @@ pub(super) fn run(grid: &Grid<'_>, schedule: Schedule) {
 fn run_calls(grid: &Grid<'_>, schedule: Schedule) {
     let meeting = Meeting::new(grid.request.block_dim, grid.request.shared_bytes, false).checked(grid.request.checked);
     let mut context = Context::new(&meeting, grid.request.scope());
+    if schedule == Schedule::Ascending {
+        return outside(|| grid.run_blocks(&mut context, &meeting, 0..grid.blocks));
+    }
     let blocks = Sequence::new(schedule, grid.blocks, ORDER_OF_BLOCKS);
     outside(|| {
         for index in 0..grid.blocks {
