@@ -85,8 +85,25 @@ impl Number {
     ///
     /// A float's fraction that an integer does not take is no loss, nor is a float rounded to `f32`: that is what such casts
     /// are for.
+    #[inline]
     #[must_use]
     pub fn loss_as(self, to: Self) -> Option<Loss> {
+        // Nearly all casts are these: where the types are known, one comparison is left of them.
+        match (self, to) {
+            (Self::Signed(from, _), Self::Signed(to, _)) if from == to => None,
+            (Self::Unsigned(from, _), Self::Unsigned(to, _)) if from == to => None,
+            (Self::Signed(signed, _), Self::Unsigned(unsigned, _))
+            | (Self::Unsigned(unsigned, _), Self::Signed(signed, _))
+                if signed >= 0 && signed.unsigned_abs() == unsigned =>
+            {
+                None
+            }
+            _ => self.other_loss_as(to),
+        }
+    }
+
+    #[inline(never)]
+    fn other_loss_as(self, to: Self) -> Option<Loss> {
         match (self, to) {
             (Self::F32(from), Self::Signed(..) | Self::Unsigned(..)) => Self::F64(f64::from(from)).loss_as(to),
             (Self::F64(from), Self::Signed(..) | Self::Unsigned(..)) => {
