@@ -19,8 +19,44 @@ enum Barrier {
     Half,
 }
 
-/// What a thread does in a step: a slot, and whether it writes.
-type Steps = Vec<(Barrier, Vec<Option<(usize, bool)>>)>;
+/// What a thread does in a step.
+type Steps = Vec<(Barrier, Vec<Option<Act>>)>;
+
+/// An access to a slot, or to one byte of it.
+#[derive(Clone, Copy, Debug)]
+struct Act {
+    slot: usize,
+    byte: Option<usize>,
+    writes: bool,
+}
+
+impl Act {
+    fn meets(self, other: Self) -> bool {
+        let of_one = self.byte.zip(other.byte).is_none_or(|(one, two)| one == two);
+        self.slot == other.slot && of_one && (self.writes || other.writes)
+    }
+
+    fn make(self, tile: usize) {
+        let whole = Slot(tile + 4 * self.slot);
+        let Some(byte) = self.byte else {
+            if self.writes {
+                whole.store(1.0);
+            } else {
+                whole.load();
+            }
+            return;
+        };
+        let address = std::ptr::with_exposed_provenance(whole.0 + byte);
+        // SAFETY: a checked launch runs, and the byte is of the tile.
+        unsafe {
+            if self.writes {
+                __warpsmith_check_store_1(address, 1, at::STORE_1);
+            } else {
+                __warpsmith_check_load_1(address, at::LOAD_1);
+            }
+        }
+    }
+}
 
 struct Numbers(u64);
 
@@ -33,14 +69,19 @@ impl Numbers {
     }
 }
 
-fn generate(seed: u64) -> Steps {
+/// A kernel, of whose accesses one in so many is to a byte.
+fn generate(seed: u64, narrow: Option<u64>) -> Steps {
     let mut numbers = Numbers(seed);
     let (writes, acts) = (1 + numbers.below(30), 2 + numbers.below(60));
     let step = |numbers: &mut Numbers| {
         let barrier = [Barrier::None, Barrier::Warp, Barrier::Block, Barrier::Half][numbers.below(4) as usize];
         let accesses = (0..THREADS).map(|_| {
             let (acts, writes) = (numbers.below(acts) == 0, numbers.below(writes) == 0);
-            acts.then(|| (numbers.below(SLOTS as u64) as usize, writes))
+            acts.then(|| {
+                let slot = numbers.below(SLOTS as u64) as usize;
+                let byte = narrow.filter(|&narrow| numbers.below(narrow) == 0).map(|_| numbers.below(4) as usize);
+                Act { slot, byte, writes }
+            })
         });
         (barrier, accesses.collect())
     };
@@ -50,7 +91,7 @@ fn generate(seed: u64) -> Steps {
 /// Whether two accesses of a kernel race, by what each thread knows of all others.
 fn races(steps: &Steps) -> bool {
     let mut known = vec![vec![0_usize; THREADS]; THREADS];
-    let mut done: Vec<Vec<(usize, usize, bool)>> = vec![Vec::new(); SLOTS];
+    let mut done: Vec<(usize, usize, Act)> = Vec::new();
     let group = |barrier, thread: usize| match barrier {
         Barrier::None => thread..thread + 1,
         Barrier::Half => thread / 16 * 16..thread / 16 * 16 + 16,
@@ -59,14 +100,14 @@ fn races(steps: &Steps) -> bool {
     };
     for (step, (barrier, accesses)) in steps.iter().enumerate() {
         for (thread, access) in accesses.iter().enumerate() {
-            let &Some((slot, writes)) = access else { continue };
-            let races = |&(other, when, wrote): &(usize, usize, bool)| {
-                other != thread && (wrote || writes) && known[thread][other] <= when
+            let &Some(act) = access else { continue };
+            let races = |&(other, when, earlier): &(usize, usize, Act)| {
+                other != thread && act.meets(earlier) && known[thread][other] <= when
             };
-            if done[slot].iter().any(races) {
+            if done.iter().any(races) {
                 return true;
             }
-            done[slot].push((thread, step, writes));
+            done.push((thread, step, act));
         }
         let before = known.clone();
         for (thread, known) in known.iter_mut().enumerate() {
@@ -81,9 +122,19 @@ fn races(steps: &Steps) -> bool {
 
 #[test]
 fn verdicts_are_those_of_vector_clocks() {
+    compare(None);
+}
+
+#[test]
+fn verdicts_on_single_bytes_are_those_of_vector_clocks() {
+    compare(Some(2));
+    compare(Some(8));
+}
+
+fn compare(narrow: Option<u64>) {
     let mut racy = 0;
     for seed in 0..SEEDS {
-        let steps = generate(seed);
+        let steps = generate(seed, narrow);
         let kernel = || {
             let tile = shared!([f32; SLOTS]).addr();
             let me = thread_idx().x as usize;
@@ -92,10 +143,8 @@ fn verdicts_are_those_of_vector_clocks() {
             }
             sync_threads();
             for (barrier, accesses) in &steps {
-                match accesses[me] {
-                    Some((slot, true)) => Slot(tile + 4 * slot).store(1.0),
-                    Some((slot, false)) => drop(Slot(tile + 4 * slot).load()),
-                    None => {}
+                if let Some(act) = accesses[me] {
+                    act.make(tile);
                 }
                 match barrier {
                     Barrier::None => {}
