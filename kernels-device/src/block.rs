@@ -1,7 +1,7 @@
 //! The block's barrier, alone and with a vote.
 
 #[cfg(not(warpsmith_device))]
-use crate::host::{BarrierVotes, current, require_waiting};
+use crate::host::{BarrierVotes, Met, cannot_wait, own_context};
 
 /// Waits until every thread of the block has come here, and makes their earlier writes visible to each other.
 ///
@@ -15,7 +15,15 @@ pub fn sync_threads() {
     #[cfg(warpsmith_device)]
     crate::intrinsics::bar_sync();
     #[cfg(not(warpsmith_device))]
-    vote("sync_threads", false);
+    {
+        // SAFETY: it is used up to the end of this function.
+        let context = unsafe { own_context("sync_threads") };
+        match context.block().sync_threads(context.thread(), core::panic::Location::caller(), false) {
+            Met::Now(_) => {}
+            Met::Later => context.suspend(),
+            Met::Never => cannot_wait("sync_threads"),
+        }
+    }
 }
 
 /// [`sync_threads`], and gives the number of threads whose `predicate` is true. PTX: `barrier.red.popc.u32`.
@@ -57,10 +65,17 @@ pub fn sync_threads_or(predicate: bool) -> bool {
 }
 
 #[cfg(not(warpsmith_device))]
-#[inline]
+#[inline(always)]
 #[track_caller]
 fn vote(name: &str, predicate: bool) -> BarrierVotes {
-    let place = core::panic::Location::caller();
-    require_waiting(name);
-    current(name, |context| context.block().sync_threads(context.thread(), place, predicate))
+    // SAFETY: it is used up to the end of this function.
+    let context = unsafe { own_context(name) };
+    match context.block().sync_threads(context.thread(), core::panic::Location::caller(), predicate) {
+        Met::Now(votes) => votes,
+        Met::Later => {
+            context.suspend();
+            context.block().barrier_votes(context.thread())
+        }
+        Met::Never => cannot_wait(name),
+    }
 }

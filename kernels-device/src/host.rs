@@ -9,6 +9,12 @@
 //! address of its context in a thread-local, the question loads it, and since the context is an exclusive reference that the
 //! function was given, and the kernel's buffers are other arguments of it, the compiler knows that no store of the kernel
 //! changes the context. It follows the answers back to the loop's counter, and may vectorise the loop.
+//!
+//! # Threads that wait
+//! A processor predicts where a return leads by the calls before it, which after a switch of stacks were another thread's: each
+//! return between the switch and the kernel would cost more than the switch. So barriers and warp operations come in two
+//! parts. [`Block`] notes that the thread has come, a call that returns as any other, and says whether the thread has to wait;
+//! the switch to what runs next is inlined into the kernel.
 
 use core::cell::Cell;
 use core::fmt;
@@ -19,6 +25,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(not(warpsmith_checked))]
 use std::thread_local;
+
+use corosensei::Yielder;
 
 use crate::abi::Scope;
 use crate::constant::ConstantDesc;
@@ -38,15 +46,27 @@ pub trait Block {
     /// Whether threads can wait for each other: not when the kernel was launched as one that never does.
     fn can_wait(&self) -> bool;
 
-    /// Waits until every live thread of the block has called this, and gives what they voted.
-    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes;
+    /// Comes to the barrier that every live thread of the block comes to, and gives what they voted.
+    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> Met<BarrierVotes>;
 
-    /// Waits until every live lane of `mask` has called this with the same mask and kind of operation, and gives this
-    /// lane's result, or `None` for a shuffle from a lane that was not among them.
-    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Option<u128>;
+    /// What the threads voted at the barrier for which this one waited last.
+    fn barrier_votes(&self, thread: u32) -> BarrierVotes;
+
+    /// Comes to where every live lane of `mask` comes with the same mask and kind of operation, and gives this lane's result, or
+    /// `None` for a shuffle from a lane that was not among them.
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Met<Option<u128>>;
+
+    /// The result of the operation for which this lane waited last.
+    fn warp_result(&self, thread: u32) -> Option<u128>;
 
     /// As [`Self::warp`], for an operation of this name that needs the values of all the lanes.
-    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Gathered;
+    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Met<Gathered>;
+
+    /// What the lanes brought to the operation of that kind for which this one waited last.
+    fn gathered(&self, thread: u32) -> Gathered;
+
+    /// Suspends the calling thread, which has to wait, until it is woken: for code that was not compiled to do it itself.
+    fn suspend(&self);
 
     /// The lanes of this warp that are at this place together; it holds at least the calling lane.
     fn activemask(&self, thread: u32, place: Place) -> u32;
@@ -84,6 +104,17 @@ pub trait Block {
     fn dynamic_shared(&self) -> (*mut u8, usize);
 }
 
+/// What comes of a thread's coming to where others come too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met<T> {
+    /// All have come.
+    Now(T),
+    /// Others are to come: the thread suspends, and asks for the result once it goes on.
+    Later,
+    /// Nobody can wait, because the kernel was launched as one that never does.
+    Never,
+}
+
 /// What an arrival makes of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
@@ -100,7 +131,7 @@ pub trait Output: Sync {
 }
 
 /// What the threads at a barrier voted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BarrierVotes {
     /// Threads that voted true.
     pub count: u32,
@@ -155,6 +186,17 @@ impl WarpOperation {
             Self::MatchAll => "match_all",
             Self::Sync => "sync_warp",
             Self::Gather(name) => name,
+        }
+    }
+
+    /// Whether lanes with these operations can meet: that both have the same name.
+    #[inline]
+    #[must_use]
+    pub fn is_like(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Shuffle { mode, .. }, Self::Shuffle { mode: other, .. }) => mode == other,
+            (Self::Gather(name), Self::Gather(other)) => ptr::eq(name, other) || name == other,
+            _ => core::mem::discriminant(&self) == core::mem::discriminant(&other),
         }
     }
 
@@ -269,7 +311,8 @@ pub struct Context<'a> {
     thread: Cell<u32>,
     thread_idx: Cell<Dim3>,
     place: Cell<ThreadPlace>,
-    first_stamp: Cell<u64>, // Of the block's first thread.
+    yielder: Cell<*const Yielder<(), ()>>, // Invariant: null, or of the coroutine that alone uses this context.
+    first_stamp: Cell<u64>,                // Of the block's first thread.
     launch: LaunchScope<'a>,
     threads_per_block: u64,
     next_stamp: Cell<u64>, // From here to `end_of_stamps` nobody has had any.
@@ -333,7 +376,20 @@ impl<'a> Context<'a> {
             thread_idx: Cell::new(zero),
             thread: Cell::new(0),
             place: Cell::new(ThreadPlace { global: 0, x: 0, y: 0 }),
+            yielder: Cell::new(ptr::null()),
         }
+    }
+
+    /// A context that stands where this one does, for the coroutine that suspends through `yielder`.
+    ///
+    /// # Safety
+    /// Only code that runs on that coroutine uses the context and its clones.
+    #[inline]
+    #[must_use]
+    pub unsafe fn for_coroutine(&self, yielder: &Yielder<(), ()>) -> Self {
+        let context = self.clone();
+        context.yielder.set(yielder);
+        context
     }
 
     /// Where the value that was set for a constant lies; `None` when none was set.
@@ -546,6 +602,35 @@ impl<'a> Context<'a> {
     pub(crate) fn block(&self) -> &dyn Block {
         self.block
     }
+
+    /// Suspends the coroutine whose thread the context is at, until it is resumed.
+    ///
+    /// # Panics
+    /// When the context is no coroutine's.
+    #[inline(always)]
+    pub fn suspend(&self) {
+        #[cfg(any(warpsmith_device, warpsmith_checked))]
+        // The program's own code does it: here are no instructions that a checker could not follow.
+        self.block.suspend();
+        #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+        {
+            /// What runs meanwhile has contexts of its own.
+            struct Return<'a, 'b>(&'a Context<'b>);
+            impl Drop for Return<'_, '_> {
+                #[inline(always)]
+                fn drop(&mut self) {
+                    set_current_context(ptr::from_ref(self.0).cast());
+                }
+            }
+            let yielder = self.yielder.get();
+            if yielder.is_null() {
+                not_a_coroutine();
+            }
+            let _return = Return(self);
+            // SAFETY: it is the running coroutine's own (the field's invariant), and so alive.
+            unsafe { (*yielder).suspend(()) };
+        }
+    }
 }
 
 #[cfg(not(warpsmith_checked))]
@@ -634,6 +719,24 @@ pub(crate) fn current<R>(name: &str, f: impl FnOnce(&Context<'_>) -> R) -> R {
     }
 }
 
+/// The context of the calling thread, without a closure that the compiler might leave a function of its own: for what suspends.
+///
+/// # Safety
+/// The reference is used in the current run of the kernel's thread alone.
+///
+/// # Panics
+/// Outside a kernel.
+#[inline(always)]
+#[track_caller]
+pub(crate) unsafe fn own_context<'a>(name: &str) -> &'a Context<'a> {
+    let context = current_context();
+    if context.is_null() {
+        outside_a_kernel(name);
+    }
+    // SAFETY: as in `try_current`; a thread's context is borrowed for its whole run.
+    unsafe { &*context }
+}
+
 /// Prints what a kernel's thread prints; outside a kernel it goes to the standard output.
 pub(crate) fn print(text: fmt::Arguments<'_>) {
     let printed = try_current(|context| context.launch.output.print(context.block_idx(), context.thread_idx(), text));
@@ -646,8 +749,22 @@ pub(crate) fn print(text: fmt::Arguments<'_>) {
 #[inline]
 #[track_caller]
 pub(crate) fn require_waiting(name: &str) {
-    let can_wait = current(name, |context| context.block().can_wait());
-    assert!(can_wait, "`{name}` was reached in a kernel that was launched as one without barriers and warp operations");
+    if !current(name, |context| context.block().can_wait()) {
+        cannot_wait(name);
+    }
+}
+
+/// Panics because `name` waits for other threads in a launch that was said not to wait.
+#[cold]
+#[track_caller]
+pub(crate) fn cannot_wait(name: &str) -> ! {
+    panic!("`{name}` was reached in a kernel that was launched as one without barriers and warp operations")
+}
+
+#[cold]
+#[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+fn not_a_coroutine() -> ! {
+    panic!("a thread that is no coroutine was told to wait; this is a fault of the executor, please report it")
 }
 
 #[cold]

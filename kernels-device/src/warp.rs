@@ -85,24 +85,31 @@ mod meet {
     //! One meeting of lanes, by way of the executor.
     use core::panic::Location;
 
-    use crate::host::{Gathered, Place, ShuffleMode, WarpOperation, current, require_waiting};
+    use crate::host::{Gathered, Met, Place, ShuffleMode, WarpOperation, cannot_wait, current, own_context};
 
     /// Checks what a lane may do wrong by itself, and gives the place of the call.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn begin(name: &'static str, mask: u32) -> Place {
         let lane = super::lane_id();
         assert!(mask & (1 << lane) != 0, "lane {lane} calls `{name}` with the mask {mask:#010x}, in which it is not");
-        require_waiting(name);
         Location::caller()
     }
 
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(super) fn meet(mask: u32, operation: WarpOperation, value: u128) -> u128 {
         let place = begin(operation.name(), mask);
-        let result =
-            current(operation.name(), |context| context.block().warp(context.thread(), place, mask, operation, value));
+        // SAFETY: it is used up to the end of this function.
+        let context = unsafe { own_context(operation.name()) };
+        let result = match context.block().warp(context.thread(), place, mask, operation, value) {
+            Met::Now(result) => result,
+            Met::Later => {
+                context.suspend();
+                context.block().warp_result(context.thread())
+            }
+            Met::Never => cannot_wait(operation.name()),
+        };
         match (result, operation) {
             (Some(result), _) => result,
             (None, WarpOperation::Shuffle { mode, operand, width }) => {
@@ -112,18 +119,27 @@ mod meet {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(super) fn shuffle(mode: ShuffleMode, mask: u32, value: u128, operand: u32, width: u32) -> u128 {
         meet(mask, WarpOperation::Shuffle { mode, operand, width }, value)
     }
 
     /// What each lane of `mask` brought to the operation of this name.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(super) fn gather(name: &'static str, mask: u32, value: u128) -> Gathered {
         let place = begin(name, mask);
-        current(name, |context| context.block().warp_gather(context.thread(), place, mask, name, value))
+        // SAFETY: it is used up to the end of this function.
+        let context = unsafe { own_context(name) };
+        match context.block().warp_gather(context.thread(), place, mask, name, value) {
+            Met::Now(gathered) => gathered,
+            Met::Later => {
+                context.suspend();
+                context.block().gathered(context.thread())
+            }
+            Met::Never => cannot_wait(name),
+        }
     }
 
     /// Says that lanes of a group have ended which it cannot do without.

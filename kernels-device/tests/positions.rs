@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use warpsmith_device::abi::Scope;
 use warpsmith_device::constant::ConstantDesc;
 use warpsmith_device::host::{
-    Arrived, BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Output, Place, SharedKey,
+    Arrived, BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Met, Output, Place, SharedKey,
     ThreadPlace, WarpOperation, outside,
 };
 use warpsmith_device::*;
@@ -19,13 +19,25 @@ impl Block for Alone {
     fn can_wait(&self) -> bool {
         false
     }
-    fn sync_threads(&self, _: u32, _: Place, _: bool) -> BarrierVotes {
+    fn sync_threads(&self, _: u32, _: Place, _: bool) -> Met<BarrierVotes> {
+        Met::Never
+    }
+    fn barrier_votes(&self, _: u32) -> BarrierVotes {
         unreachable!("it cannot wait")
     }
-    fn warp(&self, _: u32, _: Place, _: u32, _: WarpOperation, _: u128) -> Option<u128> {
+    fn warp(&self, _: u32, _: Place, _: u32, _: WarpOperation, _: u128) -> Met<Option<u128>> {
+        Met::Never
+    }
+    fn warp_result(&self, _: u32) -> Option<u128> {
         unreachable!("it cannot wait")
     }
-    fn warp_gather(&self, _: u32, _: Place, _: u32, _: &'static str, _: u128) -> Gathered {
+    fn warp_gather(&self, _: u32, _: Place, _: u32, _: &'static str, _: u128) -> Met<Gathered> {
+        Met::Never
+    }
+    fn gathered(&self, _: u32) -> Gathered {
+        unreachable!("it cannot wait")
+    }
+    fn suspend(&self) {
         unreachable!("it cannot wait")
     }
     fn activemask(&self, _: u32, _: Place) -> u32 {

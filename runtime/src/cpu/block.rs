@@ -7,10 +7,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-use corosensei::Yielder;
 use warpsmith_device::Dim3;
 use warpsmith_device::host::{
-    self, Arrived, BarrierVotes, Gathered, Place, SharedKey, WARP_SIZE, WarpOperation, lanes,
+    self, Arrived, BarrierVotes, Gathered, Met, Place, SharedKey, WARP_SIZE, WarpOperation, lanes,
 };
 
 use super::named::{Arrival, NamedBarriers};
@@ -28,9 +27,9 @@ pub(super) struct Meeting {
     clocks: Option<BlockClocks>, // In a checked launch.
     cluster: OnceCell<Vec<Weak<Self>>>, // By rank; unset where the block is alone in its cluster.
     shared: RefCell<SharedMemory>,
-    yielder: Cell<*const Yielder<(), ()>>, // Invariant: while a coroutine runs, its own.
-    suspended: Cell<u32>,                  // The thread that suspended last.
+    suspended: Cell<u32>, // The thread that was last told to suspend.
     aborting: Cell<bool>,
+    failed: Cell<bool>,    // Whether `State::failure` may hold one.
     state: RefCell<State>, // Never borrowed while a thread suspends.
 }
 
@@ -38,10 +37,10 @@ pub(super) struct Meeting {
 struct State {
     next: u32,
     live: u32,
-    at_barrier: u32,
+    barrier: Barrier,
     at_team: u32, // Threads with `Wait::Team`.
-    votes: u32,
     named: NamedBarriers,
+    woken: Woken, // Before those in `ready`.
     ready: VecDeque<u32>,
     threads: Vec<Thread>,
     warps: Vec<Warp>,
@@ -49,21 +48,47 @@ struct State {
     arriving: Option<u32>, // The thread whose arrival is being worked out: it runs and needs no waking.
 }
 
-#[derive(Clone, Default)]
-struct Thread {
-    wait: Wait,
-    value: u128,
-    result: u128,
-    frame: usize, // An address near the end of the stack's used part, where the thread suspended last.
-    reads_outside: bool, // A shuffle's source was not among the lanes that met; `result` is its own value.
-    gathered: Option<Rc<Gathered>>, // What the thread was woken with from an operation that gathers, until it takes it.
+/// The block's barrier. All that is done at each arrival is to count.
+#[derive(Default)]
+struct Barrier {
+    come: u32,
+    votes: u32,
+    first: Option<Place>, // Where the first of those that have come is.
+    elsewhere: bool,      // Whether some other may be elsewhere.
+    over: BarrierVotes,   // Of the barrier that was over last.
+}
+
+/// The threads that the block's barrier let go on and that have not done so yet: those with `Wait::Barrier` from this one on. Nobody
+/// passes the next barrier before they all have, so that none of them waits there.
+#[derive(Default)]
+struct Woken {
+    next: u32,
+    /// The thread that came last: it went on at once, and may wait at the next barrier already.
+    last_to_come: Option<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
+struct Thread {
+    wait: Wait,
+    frame: usize, // An address near the end of the stack's used part, where the thread suspended last.
+}
+
+#[derive(Clone)]
 struct Warp {
     existing: u32,
     exited: u32,
-    meeting: u32, // Lanes with `Wait::Lanes`.
+    meeting: u32,       // Lanes with `Wait::Lanes`.
+    reads_outside: u32, // Lanes whose shuffle's source was not among those that met; the result is their own value.
+    lanes: [Lane; WARP_SIZE as usize],
+    gathered: [Option<Rc<Gathered>>; WARP_SIZE as usize], // What lanes were woken with from an operation that gathers, until they take it.
+}
+
+/// What a lane brought to the warp operation that it came to last, and what it got.
+#[derive(Clone, Copy)]
+struct Lane {
+    operation: WarpOperation,
+    value: u128,
+    result: u128,
 }
 
 /// What a thread waits for.
@@ -75,7 +100,6 @@ enum Wait {
     Lanes {
         place: Place,
         mask: u32,
-        operation: WarpOperation,
     },
     Activemask(Place),
     Named {
@@ -167,9 +191,9 @@ impl Meeting {
             clocks: None,
             cluster: OnceCell::new(),
             shared: RefCell::default(),
-            yielder: Cell::new(std::ptr::null()),
             suspended: Cell::new(0),
             aborting: Cell::new(false),
+            failed: Cell::new(false),
             state: RefCell::default(),
         }
     }
@@ -259,6 +283,13 @@ impl Meeting {
     /// together are larger than the first of them.
     pub(super) fn take_ready(&self) -> Option<u32> {
         let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if let Some(thread) = state.woken.take(&mut state.threads) {
+            if let Some(soon) = state.threads.get(thread as usize + 2) {
+                prefetch_stack(soon.frame);
+            }
+            return Some(thread);
+        }
         let thread = state.ready.pop_front();
         if let Some(&soon) = state.ready.get(1) {
             prefetch_stack(state.threads[soon as usize].frame);
@@ -267,8 +298,19 @@ impl Meeting {
     }
 
     /// Why the block can't go on, if it can't.
+    #[inline]
     pub(super) fn take_failure(&self) -> Option<Failure> {
+        if !self.failed.get() {
+            return None;
+        }
+        self.failed.set(false);
         self.state.borrow_mut().failure.take()
+    }
+
+    /// Notes why the block can't go on.
+    fn fail(&self, state: &mut State, failure: Failure) {
+        state.failure = Some(failure);
+        self.failed.set(true);
     }
 
     /// From here on, suspended threads are only unwound.
@@ -279,11 +321,6 @@ impl Meeting {
     /// Whether suspended threads are being unwound.
     pub(super) fn is_aborting(&self) -> bool {
         self.aborting.get()
-    }
-
-    /// Tells which coroutine runs; it suspends through this.
-    pub(super) fn set_yielder(&self, yielder: &Yielder<(), ()>) {
-        self.yielder.set(yielder);
     }
 
     /// The thread that suspended last.
@@ -300,7 +337,7 @@ impl Meeting {
         let warp = (thread / WARP_SIZE) as usize;
         state.live -= 1;
         state.warps[warp].exited |= 1 << (thread % WARP_SIZE);
-        if state.at_barrier > 0 && state.at_barrier == state.live {
+        if state.barrier.come > 0 && state.barrier.come == state.live {
             self.release_barrier(&mut state);
         }
         // Each round looks at the group of the lowest lane not looked at yet.
@@ -336,7 +373,7 @@ impl Meeting {
                 self.position(other),
                 other_team.barrier()
             );
-            state.failure = Some(Failure { message, place: Some(place), thread });
+            self.fail(&mut state, Failure { message, place: Some(place), thread });
             return None;
         }
         Some((team, place, thread))
@@ -355,7 +392,7 @@ impl Meeting {
         }
         for thread in 0..state.threads.len() {
             if let Wait::Team(..) = state.threads[thread].wait {
-                wake(&mut state, thread, 0);
+                wake(&mut state, thread);
             }
         }
     }
@@ -378,13 +415,15 @@ impl Meeting {
                 let together =
                     lanes(open).filter(|&lane| asking(state, lane) == place).fold(0_u32, |mask, lane| mask | 1 << lane);
                 for lane in lanes(together) {
-                    wake(state, first + lane as usize, u128::from(together));
+                    state.warps[warp].lanes[lane as usize].result = u128::from(together);
+                    wake(state, first + lane as usize);
                 }
                 open &= !together;
             }
         }
         if state.ready.is_empty() {
-            state.failure = Some(self.describe_stall(state));
+            let failure = self.describe_stall(state);
+            self.fail(state, failure);
         }
     }
 
@@ -404,8 +443,9 @@ impl Meeting {
         match wait {
             Wait::Nothing => format!("thread {position} runs"),
             Wait::Barrier(place) => format!("thread {position} waits at the barrier at {place}"),
-            Wait::Lanes { place, mask, operation } => {
-                format!("thread {position} waits in `{}` for the lanes {mask:#010x} at {place}", operation.name())
+            Wait::Lanes { place, mask } => {
+                let name = state.lane(thread).operation.name();
+                format!("thread {position} waits in `{name}` for the lanes {mask:#010x} at {place}")
             }
             Wait::Activemask(place) => format!("thread {position} waits in `activemask` at {place}"),
             Wait::Named { place, id } => {
@@ -424,31 +464,31 @@ impl Meeting {
         Dim3 { x: thread % x, y: thread / x % y, z: thread / x / y }
     }
 
-    /// Notes what a thread waits for, and lets others run until it is woken. Gives the result it was woken with.
-    ///
-    /// Inlined, as what calls it: a processor predicts where a return leads by the calls before it, which after a switch of stacks
-    /// were another thread's. So each return on the way back to the kernel costs about as much as the switch.
+    /// Notes that a thread, which has noted what it waits for, suspends right now.
     #[inline(always)]
-    fn suspend(&self, thread: u32) -> u128 {
-        /// Keeps the field's invariant, also when `suspend` unwinds.
-        struct Restore<'a>(&'a Meeting, *const Yielder<(), ()>);
-        impl Drop for Restore<'_> {
-            fn drop(&mut self) {
-                self.0.yielder.set(self.1);
-            }
-        }
+    fn note_suspending(&self, state: &mut State, thread: u32) {
         self.suspended.set(thread);
         let here = 0_u8;
-        self.state.borrow_mut().threads[thread as usize].frame = (&raw const here).addr();
-        let restore = Restore(self, self.yielder.get());
-        // SAFETY: a coroutine runs, and this is its own yielder (the field's invariant), alive as long as it.
-        host::outside(|| unsafe { (*restore.1).suspend(()) });
-        drop(restore);
-        self.state.borrow().threads[thread as usize].result
+        state.threads[thread as usize].frame = (&raw const here).addr();
     }
 
     /// Wakes all threads from a barrier that all live ones have reached, or notes that they are at different ones.
     fn release_barrier(&self, state: &mut State) {
+        if (state.barrier.elsewhere || self.clocks.is_some()) && !self.look_at_places(state) {
+            return;
+        }
+        let Barrier { come, votes, .. } = state.barrier;
+        state.barrier = Barrier { over: BarrierVotes { count: votes, total: come }, ..Barrier::default() };
+        state.woken = Woken { next: 0, last_to_come: state.arriving };
+        if let Some(arriving) = state.arriving {
+            state.threads[arriving as usize].wait = Wait::Nothing;
+        }
+    }
+
+    /// Whether all threads that wait at the block's barrier are at one place, which the checker is then told; notes it when they are
+    /// not.
+    #[cold]
+    fn look_at_places(&self, state: &mut State) -> bool {
         let mut waiting = (0_u32..).zip(&state.threads).filter_map(|(thread, t)| match t.wait {
             Wait::Barrier(place) => Some((thread, place)),
             _ => None,
@@ -460,20 +500,13 @@ impl Meeting {
                 self.position(thread),
                 self.position(other)
             );
-            state.failure = Some(Failure { message, place: Some(place), thread });
-            return;
+            self.fail(state, Failure { message, place: Some(place), thread });
+            return false;
         }
         if let Some(clocks) = &self.clocks {
             clocks.sync_threads(place, thread);
         }
-        let result = u128::from(state.votes) | u128::from(state.at_barrier) << 32;
-        state.at_barrier = 0;
-        state.votes = 0;
-        for thread in 0..state.threads.len() {
-            if let Wait::Barrier(_) = state.threads[thread].wait {
-                wake(state, thread, result);
-            }
-        }
+        true
     }
 
     /// Counts a thread in at a named barrier, and wakes those that wait there if it is the last.
@@ -497,7 +530,7 @@ impl Meeting {
                         if let Some(clocks) = &self.clocks {
                             clocks.leave_named(other as u32, id);
                         }
-                        wake(state, other, 0);
+                        wake(state, other);
                     }
                 }
                 return;
@@ -512,32 +545,33 @@ impl Meeting {
                 format!("{all} threads came to named barrier {id}, which waits for {threads}")
             }
         };
-        state.failure = Some(Failure { message, place: Some(place), thread });
+        self.fail(state, Failure { message, place: Some(place), thread });
         // Whoever runs the block sees the failure when this thread suspends.
         state.threads[thread as usize].wait = Wait::Named { place, id };
     }
 
     /// Wakes the lanes of `mask` if all live ones wait with that mask, or notes that they do different things.
-    fn try_release_lanes(&self, state: &mut State, warp: usize, mask: u32) {
-        let Warp { existing, exited, meeting } = state.warps[warp];
-        let members = mask & existing & !exited;
-        if members & !meeting != 0 {
+    fn try_release_lanes(&self, state: &mut State, number: usize, mask: u32) {
+        let warp = &mut state.warps[number];
+        let members = mask & warp.existing & !warp.exited;
+        if members & !warp.meeting != 0 {
             return;
         }
-        let first = warp * WARP_SIZE as usize;
+        let first = number * WARP_SIZE as usize;
+        let threads = &state.threads[first..];
         let mut values = [0_u128; WARP_SIZE as usize];
         let mut leader: Option<(u32, Place, WarpOperation)> = None;
         for lane in lanes(members) {
-            let thread = &state.threads[first + lane as usize];
-            let Wait::Lanes { place, mask: own_mask, operation } = thread.wait else {
+            let Wait::Lanes { place, mask: own_mask } = threads[lane as usize].wait else {
                 unreachable!("`meeting` names lanes that wait for lanes")
             };
             if own_mask != mask {
                 return;
             }
-            values[lane as usize] = thread.value;
+            let Lane { operation, value, .. } = warp.lanes[lane as usize];
+            values[lane as usize] = value;
             let (leading, leading_place, leading_operation) = *leader.get_or_insert((lane, place, operation));
-            if operation.name() != leading_operation.name() {
+            if !operation.is_like(leading_operation) {
                 let (a, b) = (leading_operation.name(), operation.name());
                 let (leading, own) = (first as u32 + leading, first as u32 + lane);
                 let message = format!(
@@ -545,64 +579,138 @@ impl Meeting {
                     self.position(leading),
                     self.position(own)
                 );
-                state.failure = Some(Failure { message, place: Some(leading_place), thread: leading });
+                self.fail(state, Failure { message, place: Some(leading_place), thread: leading });
                 return;
             }
         }
         if let (Some(clocks), Some((lane, place, operation))) = (&self.clocks, leader) {
-            clocks.look_at_mask(first as u32 + lane, place, operation.name(), mask, existing, exited);
+            clocks.look_at_mask(first as u32 + lane, place, operation.name(), mask, warp.existing, warp.exited);
             if operation == WarpOperation::Sync {
-                clocks.sync_lanes(warp as u32, members, members == existing);
+                clocks.sync_lanes(number as u32, members, members == warp.existing);
             }
         }
-        state.warps[warp].meeting &= !members;
+        warp.meeting &= !members;
+        warp.reads_outside &= !members;
         let gathers = leader.is_some_and(|(.., operation)| matches!(operation, WarpOperation::Gather(_)));
         let gathered = gathers.then(|| Rc::new(Gathered { members, values }));
         for lane in lanes(members) {
-            let thread = &mut state.threads[first + lane as usize];
-            let Wait::Lanes { operation, .. } = thread.wait else { continue };
-            let result = operation.result(lane, members, &values);
-            thread.reads_outside = result.is_none();
-            thread.gathered.clone_from(&gathered);
-            wake(state, first + lane as usize, result.unwrap_or(values[lane as usize]));
+            let own = &mut warp.lanes[lane as usize];
+            let result = own.operation.result(lane, members, &values);
+            own.result = result.unwrap_or(own.value);
+            warp.reads_outside |= u32::from(result.is_none()) << lane;
+            if gathers {
+                warp.gathered[lane as usize].clone_from(&gathered);
+            }
+        }
+        for lane in lanes(members) {
+            wake(state, first + lane as usize);
         }
     }
 
     /// Whether a thread has no one to meet: it unwinds, or it is alone in its block.
+    #[inline]
     fn is_alone(&self) -> bool {
         // A thread that panicked has left the block; what its destructors call must not suspend it.
         self.threads == 1 || std::thread::panicking()
     }
 
-    /// Lets a thread wait as `arrive` notes, unless what it waits for has come about by its arrival.
+    /// Notes that a thread has come to something, as `arrive` does. Says whether it goes on at once, which it does when what it would
+    /// wait for has come about by that; else it has to suspend.
     #[inline(always)]
-    fn wait(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) -> u128 {
-        // A thread that has caught its own unwinding is unwound again from here.
+    fn come(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) -> bool {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        // A thread that has caught its own unwinding is unwound again from where it suspends.
         if !self.is_aborting() {
-            let mut state = self.state.borrow_mut();
             state.arriving = Some(thread);
-            arrive(self, &mut state);
+            arrive(self, state);
             state.arriving = None;
             if let Wait::Nothing = state.threads[thread as usize].wait {
                 if !self.scheduled {
-                    return state.threads[thread as usize].result;
+                    return true;
                 }
                 state.ready.push_back(thread);
             }
         }
-        self.suspend(thread)
+        self.note_suspending(state, thread);
+        false
     }
 
-    /// Lets a thread meet the lanes of `mask`; its result is then in its state.
+    /// Lets a thread wait as `arrive` notes, unless what it waits for has come about by its arrival.
+    fn wait(&self, thread: u32, arrive: impl FnOnce(&Self, &mut State)) {
+        if !self.come(thread, arrive) {
+            suspend_current();
+        }
+    }
+
+    /// Lets a thread come to the lanes of `mask`; says whether they have all come, so that its result is there.
     #[inline(always)]
-    fn meet_lanes(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> u128 {
-        self.wait(thread, |meeting, state| {
-            let warp = (thread / WARP_SIZE) as usize;
-            let wait = Wait::Lanes { place, mask, operation };
-            state.threads[thread as usize] = Thread { wait, value, ..Thread::default() };
-            state.warps[warp].meeting |= 1 << (thread % WARP_SIZE);
+    fn come_to_lanes(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> bool {
+        self.come(thread, |meeting, state| {
+            let (warp, lane) = ((thread / WARP_SIZE) as usize, thread % WARP_SIZE);
+            state.threads[thread as usize].wait = Wait::Lanes { place, mask };
+            let own = &mut state.warps[warp];
+            own.lanes[lane as usize] = Lane { operation, value, result: 0 };
+            own.meeting |= 1 << lane;
             meeting.try_release_lanes(state, warp, mask);
         })
+    }
+}
+
+/// Suspends the thread that runs.
+fn suspend_current() {
+    host::try_current(|context| context.suspend()).expect("a thread that waits has a context");
+}
+
+impl Warp {
+    /// So many lanes, none of which has come to anything.
+    fn new(lanes: u32) -> Self {
+        let lane = Lane { operation: WarpOperation::Sync, value: 0, result: 0 };
+        Self {
+            existing: u32::MAX >> (WARP_SIZE - lanes),
+            exited: 0,
+            meeting: 0,
+            reads_outside: 0,
+            lanes: [lane; WARP_SIZE as usize],
+            gathered: Default::default(),
+        }
+    }
+
+    /// Turns to a new block. What lanes brought and got before stays, since none asks for it before it has come to something.
+    fn next_block(&mut self) {
+        self.exited = 0;
+        self.meeting = 0;
+        self.reads_outside = 0;
+    }
+}
+
+impl State {
+    fn lane(&self, thread: u32) -> &Lane {
+        &self.warps[(thread / WARP_SIZE) as usize].lanes[(thread % WARP_SIZE) as usize]
+    }
+}
+
+impl Woken {
+    /// The next of these threads, which then waits for nothing.
+    #[inline]
+    fn take(&mut self, threads: &mut [Thread]) -> Option<u32> {
+        while let Some(thread) = threads.get_mut(self.next as usize) {
+            let number = self.next;
+            self.next += 1;
+            if let Wait::Barrier(_) = thread.wait
+                && self.last_to_come != Some(number)
+            {
+                thread.wait = Wait::Nothing;
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn is_empty(&self, threads: &[Thread]) -> bool {
+        (self.next..)
+            .zip(threads.iter().skip(self.next as usize))
+            .all(|(number, thread)| !matches!(thread.wait, Wait::Barrier(_)) || self.last_to_come == Some(number))
     }
 }
 
@@ -613,9 +721,8 @@ fn alone(lane: u32, value: u128) -> Gathered {
     Gathered { members: 1 << lane, values }
 }
 
-fn wake(state: &mut State, thread: usize, result: u128) {
+fn wake(state: &mut State, thread: usize) {
     state.threads[thread].wait = Wait::Nothing;
-    state.threads[thread].result = result;
     if state.arriving != Some(thread as u32) {
         state.ready.push_back(thread as u32);
     }
@@ -627,15 +734,17 @@ impl Meeting {
         let mut state = self.state.borrow_mut();
         for thread in 0..state.threads.len() {
             if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
-                wake(&mut state, thread, 0);
+                wake(&mut state, thread);
             }
         }
         // One that has caught its own unwinding goes on to where it is unwound again.
-        if self.scheduled && self.coroutines && !state.ready.is_empty() && !self.is_aborting() && !self.is_alone() {
+        let others_can = !state.ready.is_empty() || !state.woken.is_empty(&state.threads);
+        if self.scheduled && self.coroutines && others_can && !self.is_aborting() && !self.is_alone() {
             let Some(thread) = host::try_current(|context| context.thread()) else { return };
             state.ready.push_back(thread);
+            self.note_suspending(&mut state, thread);
             drop(state);
-            self.suspend(thread);
+            suspend_current();
         }
     }
 }
@@ -654,66 +763,103 @@ impl host::Block for Meeting {
         let state = &mut *state;
         state.next = 0;
         state.live = self.threads;
-        state.at_barrier = 0;
+        state.barrier = Barrier::default();
+        state.woken = Woken { next: self.threads, last_to_come: None };
         state.at_team = 0;
-        state.votes = 0;
         state.named.next_block();
         state.ready.clear();
         state.threads.clear();
         state.threads.resize(self.threads as usize, Thread::default());
-        state.warps.clear();
-        state.warps.extend((0..self.threads.div_ceil(WARP_SIZE)).map(|warp| {
-            let count = (self.threads - warp * WARP_SIZE).min(WARP_SIZE);
-            Warp { existing: u32::MAX >> (WARP_SIZE - count), ..Warp::default() }
-        }));
+        if state.warps.is_empty() {
+            let lanes = |warp: u32| (self.threads - warp * WARP_SIZE).min(WARP_SIZE);
+            state.warps.extend((0..self.threads.div_ceil(WARP_SIZE)).map(|warp| Warp::new(lanes(warp))));
+        }
+        state.warps.iter_mut().for_each(Warp::next_block);
         state.failure = None;
+        self.failed.set(false);
     }
 
     fn can_wait(&self) -> bool {
         self.coroutines || self.is_alone()
     }
 
-    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> BarrierVotes {
+    fn sync_threads(&self, thread: u32, place: Place, predicate: bool) -> Met<BarrierVotes> {
         if self.is_alone() {
-            return BarrierVotes { count: u32::from(predicate), total: 1 };
+            return Met::Now(BarrierVotes { count: u32::from(predicate), total: 1 });
         }
-        let result = self.wait(thread, |meeting, state| {
+        if !self.coroutines {
+            return Met::Never;
+        }
+        let goes_on = self.come(thread, |meeting, state| {
             state.threads[thread as usize].wait = Wait::Barrier(place);
-            state.at_barrier += 1;
-            state.votes += u32::from(predicate);
-            if state.at_barrier == state.live {
+            let barrier = &mut state.barrier;
+            barrier.elsewhere |= !std::ptr::eq(*barrier.first.get_or_insert(place), place);
+            barrier.come += 1;
+            barrier.votes += u32::from(predicate);
+            if barrier.come == state.live {
                 meeting.release_barrier(state);
             }
         });
-        BarrierVotes { count: result as u32, total: (result >> 32) as u32 }
+        if goes_on { Met::Now(self.barrier_votes(thread)) } else { Met::Later }
     }
 
-    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Option<u128> {
+    fn barrier_votes(&self, _: u32) -> BarrierVotes {
+        self.state.borrow().barrier.over
+    }
+
+    fn warp(&self, thread: u32, place: Place, mask: u32, operation: WarpOperation, value: u128) -> Met<Option<u128>> {
         let lane = thread % WARP_SIZE;
         if self.is_alone() {
             let Gathered { members, values } = alone(lane, value);
             let result = operation.result(lane, members, &values);
             // While the thread unwinds, another report would end the process.
-            return if std::thread::panicking() { result.or(Some(value)) } else { result };
+            return Met::Now(if std::thread::panicking() { result.or(Some(value)) } else { result });
         }
-        let result = self.meet_lanes(thread, place, mask, operation, value);
-        (!self.state.borrow().threads[thread as usize].reads_outside).then_some(result)
+        if !self.coroutines {
+            return Met::Never;
+        }
+        match self.come_to_lanes(thread, place, mask, operation, value) {
+            true => Met::Now(self.warp_result(thread)),
+            false => Met::Later,
+        }
     }
 
-    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Gathered {
+    fn warp_result(&self, thread: u32) -> Option<u128> {
+        let state = self.state.borrow();
+        let reads_outside = state.warps[(thread / WARP_SIZE) as usize].reads_outside;
+        (reads_outside & (1 << (thread % WARP_SIZE)) == 0).then(|| state.lane(thread).result)
+    }
+
+    fn warp_gather(&self, thread: u32, place: Place, mask: u32, name: &'static str, value: u128) -> Met<Gathered> {
         if self.is_alone() {
-            return alone(thread % WARP_SIZE, value);
+            return Met::Now(alone(thread % WARP_SIZE, value));
         }
-        self.meet_lanes(thread, place, mask, WarpOperation::Gather(name), value);
-        let gathered = self.state.borrow_mut().threads[thread as usize].gathered.take();
+        if !self.coroutines {
+            return Met::Never;
+        }
+        match self.come_to_lanes(thread, place, mask, WarpOperation::Gather(name), value) {
+            true => Met::Now(self.gathered(thread)),
+            false => Met::Later,
+        }
+    }
+
+    fn gathered(&self, thread: u32) -> Gathered {
+        let mut state = self.state.borrow_mut();
+        let warp = &mut state.warps[(thread / WARP_SIZE) as usize];
+        let gathered = warp.gathered[(thread % WARP_SIZE) as usize].take();
         *gathered.expect("lanes that met to gather were woken with what they brought")
+    }
+
+    fn suspend(&self) {
+        suspend_current();
     }
 
     fn activemask(&self, thread: u32, place: Place) -> u32 {
         if self.is_alone() {
             return 1 << (thread % WARP_SIZE);
         }
-        self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Activemask(place)) as u32
+        self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Activemask(place));
+        self.state.borrow().lane(thread).result as u32
     }
 
     fn named_barrier(&self, thread: u32, place: Place, id: u32, threads: u32, waits: bool) {
@@ -780,7 +926,9 @@ impl host::Block for Meeting {
 
     fn sync_cluster(&self, thread: u32, place: Place) {
         if self.cluster.get().is_none() {
-            self.sync_threads(thread, place, false);
+            if let Met::Later = self.sync_threads(thread, place, false) {
+                suspend_current();
+            }
         } else if !std::thread::panicking() {
             self.wait(thread, |_, state| {
                 state.threads[thread as usize].wait = Wait::Team(Team::Cluster, place);

@@ -5,9 +5,10 @@
 //! one for each thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult};
 use warpsmith_device::host::{Context, Place, outside};
 
@@ -15,13 +16,13 @@ use super::block::{Failure, Meeting, Team};
 use super::grid::Grid;
 use super::{CpuPanic, panics};
 
-type ThreadCoroutine = Coroutine<(), (), (), DefaultStack>;
+type ThreadCoroutine = Coroutine<(), (), (), ThreadStack>;
 
 /// Most stacks that are kept for later launches.
 const POOLED_STACKS: usize = 4096;
 
 /// Stacks of finished launches, with their sizes in bytes.
-static POOL: Mutex<Vec<(usize, DefaultStack)>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<(usize, ThreadStack)>> = Mutex::new(Vec::new());
 
 /// Most stacks of a launch, whatever the system maps: making more takes longer than any kernel that needs them.
 const MOST_STACKS: u64 = 16_384;
@@ -42,10 +43,48 @@ pub(super) fn blocks_at_once(threads: u32) -> u64 {
     (stacks_at_once() / u64::from(threads)).max(1)
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Bytes after which addresses share a set of a core's first cache again, on most processors.
+const SETS: usize = 4096;
+
+/// A stack that starts some cache lines below its memory's end.
+///
+/// All stacks end at a page's end, so that what their threads use most would share a few sets of the caches, and be thrown out by
+/// the next threads'. With different starts they spread over all sets.
+struct ThreadStack {
+    memory: DefaultStack,
+    base: StackPointer, // Invariant: less than `SETS` below the memory's end, which is a page's, in whole lines.
+}
+
+impl ThreadStack {
+    /// At least `bytes` for a thread, starting at the next of the places in turn.
+    fn new(bytes: usize) -> std::io::Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let memory = DefaultStack::new(bytes + SETS)?;
+        let below = NEXT.fetch_add(LINE, Ordering::Relaxed) % SETS;
+        let base = StackPointer::new(memory.base().get() - below).expect("the stack's memory is below its base");
+        Ok(Self { memory, base })
+    }
+}
+
+// SAFETY: the part of a `DefaultStack` from its guard page on, which has `SETS` bytes more than asked for: so the least size stays.
+unsafe impl Stack for ThreadStack {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        self.memory.limit()
+    }
+}
+
 /// One core's stacks that no thread is on.
 pub(super) struct Stacks {
     bytes: usize,
-    free: Vec<DefaultStack>,
+    free: Vec<ThreadStack>,
 }
 
 /// The threads of a block that wait, by number, each on its stack.
@@ -60,13 +99,23 @@ pub(super) enum Progress {
     Waits(Team, Place, u32),
 }
 
+impl Parked {
+    fn put(&mut self, thread: u32, coroutine: Option<ThreadCoroutine>) {
+        let thread = thread as usize;
+        if self.0.len() <= thread {
+            self.0.resize_with(thread + 1, || None);
+        }
+        self.0[thread] = coroutine;
+    }
+}
+
 impl Stacks {
     /// No stack yet; each will have at least `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         Self { bytes, free: Vec::new() }
     }
 
-    fn take(&mut self) -> std::io::Result<DefaultStack> {
+    fn take(&mut self) -> std::io::Result<ThreadStack> {
         if let Some(stack) = self.free.pop() {
             return Ok(stack);
         }
@@ -77,7 +126,7 @@ impl Stacks {
         };
         match pooled {
             Some((_, stack)) => Ok(stack),
-            None => DefaultStack::new(self.bytes),
+            None => ThreadStack::new(self.bytes),
         }
     }
 }
@@ -98,44 +147,56 @@ pub(super) fn run_block(
     stacks: &mut Stacks,
     parked: &mut Parked,
 ) -> Progress {
-    loop {
-        let mut coroutine = if let Some(thread) = meeting.take_ready() {
-            meeting.turn_to(thread);
-            parked.0[thread as usize].take().expect("a thread that was woken had been parked")
-        } else if meeting.has_unstarted() {
-            match stacks.take() {
-                Ok(stack) => new_coroutine(stack, grid, context, meeting, || meeting.start()),
-                Err(error) => {
-                    let failure = no_stack(grid, stacks.bytes, &error);
-                    return give_up(grid, context, meeting, stacks, parked, &failure);
-                }
-            }
-        } else if meeting.is_over() {
-            return Progress::Over;
-        } else {
-            if let Some((team, place, thread)) = meeting.waits_for_team() {
+    outside(|| {
+        loop {
+            if let Some(thread) = meeting.take_ready() {
+                meeting.turn_to(thread);
+                go_on(meeting, stacks, parked, thread);
+            } else if meeting.has_unstarted() {
+                let coroutine = match stacks.take() {
+                    Ok(stack) => new_coroutine(stack, grid, context, meeting, || meeting.start()),
+                    Err(error) => {
+                        let failure = no_stack(grid, stacks.bytes, &error);
+                        return give_up(grid, context, meeting, stacks, parked, &failure);
+                    }
+                };
+                // Which thread it starts with, it finds out itself.
+                run_first(meeting, stacks, parked, coroutine);
+            } else if meeting.is_over() {
+                return Progress::Over;
+            } else if let Some((team, place, thread)) = meeting.waits_for_team() {
                 return Progress::Waits(team, place, thread);
+            } else {
+                meeting.resolve_stall();
             }
-            meeting.resolve_stall();
-            match meeting.take_failure() {
-                Some(failure) => return give_up(grid, context, meeting, stacks, parked, &failure),
-                None => continue,
-            }
-        };
-        match outside(|| coroutine.resume(())) {
-            CoroutineResult::Return(()) => stacks.free.push(coroutine.into_stack()),
-            CoroutineResult::Yield(()) => {
-                // It may have gone on to another thread than it was resumed for.
-                let thread = meeting.suspended() as usize;
-                if parked.0.len() <= thread {
-                    parked.0.resize_with(thread + 1, || None);
-                }
-                parked.0[thread] = Some(coroutine);
+            if let Some(failure) = meeting.take_failure() {
+                return give_up(grid, context, meeting, stacks, parked, &failure);
             }
         }
-        if let Some(failure) = meeting.take_failure() {
-            return give_up(grid, context, meeting, stacks, parked, &failure);
+    })
+}
+
+/// Lets a parked thread go on until its coroutine suspends or ends.
+#[inline(always)]
+fn go_on(meeting: &Meeting, stacks: &mut Stacks, parked: &mut Parked, thread: u32) {
+    let place = &mut parked.0[thread as usize];
+    // It is resumed where it lies: to move it out and in again would take as long as the switch.
+    match place.as_mut().expect("a thread that was woken had been parked").resume(()) {
+        // It may have gone on to another thread than it was resumed for.
+        CoroutineResult::Yield(()) if meeting.suspended() != thread => {
+            let coroutine = place.take();
+            parked.put(meeting.suspended(), coroutine);
         }
+        CoroutineResult::Yield(()) => {}
+        CoroutineResult::Return(()) => stacks.free.extend(place.take().map(Coroutine::into_stack)),
+    }
+}
+
+/// Runs a new coroutine until it suspends or ends.
+fn run_first(meeting: &Meeting, stacks: &mut Stacks, parked: &mut Parked, mut coroutine: ThreadCoroutine) {
+    match coroutine.resume(()) {
+        CoroutineResult::Yield(()) => parked.put(meeting.suspended(), Some(coroutine)),
+        CoroutineResult::Return(()) => stacks.free.push(coroutine.into_stack()),
     }
 }
 
@@ -170,7 +231,7 @@ pub(super) fn run_thread(
 
 /// A coroutine that runs one thread after another, as `next` gives them.
 fn new_coroutine(
-    stack: DefaultStack,
+    stack: ThreadStack,
     grid: &Grid<'_>,
     context: &Context<'_>,
     meeting: &Meeting,
@@ -180,9 +241,9 @@ fn new_coroutine(
     // before grid, context and meeting.
     unsafe {
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
-            meeting.set_yielder(yielder);
-            // Its own, so that a thread which goes on after a wait finds its place as it was.
-            let mut context = context.clone();
+            // Its own, so that a thread which goes on after a wait finds its place as it was. This closure alone uses it, and what it
+            // calls.
+            let mut context = context.for_coroutine(yielder);
             while let Some(thread) = next() {
                 meeting.turn_to(thread);
                 let run = || (grid.request.body)(&mut context, thread, 1);
