@@ -108,6 +108,11 @@ pub(crate) fn resident_blocks(threads: u32) -> u64 {
     coroutine::blocks_at_once(threads)
 }
 
+/// Why a cooperative launch may not have more than [`resident_blocks`], and what helps.
+pub(crate) fn why_no_more(blocks: u64, threads: u32) -> String {
+    coroutine::why_no_more(blocks, threads)
+}
+
 /// Runs a launch to its end and reports the first panic. After one, the panicking block's other threads go on; blocks
 /// that have not started may be left out.
 pub(crate) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {

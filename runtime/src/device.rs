@@ -279,6 +279,8 @@ impl Device {
     ///
     /// That goes for sizes of grids, blocks and clusters, for shared memory, for how many blocks of a cooperative launch are resident,
     /// and for kernels whose code was made for newer GPUs only. How many registers a kernel's threads take is known on a GPU alone.
+    /// A large cooperative launch that the GPU takes may be refused for want of stacks: each of its threads waits on one, 12286 of them
+    /// where Linux maps as much as it does by default (`vm.max_map_count`). The error says so.
     /// [`limits`](Self::limits) and [`capability`](Self::capability) are the GPU's. In place of this call,
     /// `WARPSMITH_CPU_PROFILE=sm_75` does it for every other way to open the executor.
     ///

@@ -368,15 +368,16 @@ pub enum ModuleError {
         message: String,
     },
     /// The program does not carry the kernel's code for the checker.
-    #[error(
-        "kernel `{kernel}` cannot be checked: its code for the checker was not compiled; where the build did not say why, compile with WARPSMITH_CHECK=1 set, or \
-         call `warpsmith_build::Builder::new().checked(true).compile()` in the build script of `{krate}`"
-    )]
+    #[error("kernel `{kernel}` cannot be checked: {}", not_checked_text(krate, *is_generic, *is_compiled))]
     NotChecked {
         /// The kernel's path.
         kernel: String,
         /// The crate that defines it.
         krate: String,
+        /// Whether it has type or constant parameters: the crates that launch it compile it then.
+        is_generic: bool,
+        /// Whether a build script compiled it for GPUs.
+        is_compiled: bool,
     },
     /// A parameter has another shape on the host than the kernel was compiled with.
     #[error(
@@ -470,6 +471,29 @@ pub enum ModuleError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// Why there is no code for the checker, and what helps.
+fn not_checked_text(krate: &str, is_generic: bool, is_compiled: bool) -> String {
+    const CALL: &str = "warpsmith_build::Builder::new().checked(true).compile()";
+    let whose = if is_generic {
+        format!(
+            "the package that launches it with these types (a generic kernel is compiled there, not with `{krate}`)"
+        )
+    } else {
+        format!("the package of `{krate}`, which defines it")
+    };
+    if is_compiled {
+        format!(
+            "it was compiled for GPUs, but not for the checker; where the build did not say why, compile with WARPSMITH_CHECK=1 set, or \
+             call `{CALL}` in the build script of {whose}"
+        )
+    } else {
+        format!(
+            "no build script compiled it; {whose} needs `warpsmith-build` under [build-dependencies] and a build.rs with `fn main() {{ \
+             {CALL} }}`"
+        )
+    }
 }
 
 fn instance_text(instance: &str) -> String {
@@ -622,7 +646,8 @@ pub enum LaunchError {
     /// start.
     #[error(
         "cooperative launch of `{kernel}` asks for {requested} blocks of {threads} threads; {device} holds {limit} of them \
-         at once"
+         at once{}{reason}",
+        if reason.is_empty() { "" } else { "; " }
     )]
     CooperativeTooLarge {
         /// The kernel.
@@ -635,6 +660,8 @@ pub enum LaunchError {
         threads: u64,
         /// Blocks that the device holds at once.
         limit: u64,
+        /// Where that is the CPU executor's own limit: why, and what to do. Empty where it is a GPU's.
+        reason: String,
     },
     /// A cluster holds more blocks than every GPU with clusters takes.
     #[error("launch of `{kernel}` in clusters of {requested} blocks; a cluster has at most {limit}")]
@@ -821,6 +848,21 @@ pub struct KernelPanic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_checked_says_who_has_to_compile_it() {
+        let text = |is_generic, is_compiled| {
+            let (kernel, krate) = ("kern::scale".to_owned(), "kern".to_owned());
+            ModuleError::NotChecked { kernel, krate, is_generic, is_compiled }.to_string()
+        };
+        assert!(text(false, true).ends_with("in the build script of the package of `kern`, which defines it"));
+        assert!(text(false, false).contains("the package of `kern`, which defines it needs `warpsmith-build`"));
+        for is_compiled in [false, true] {
+            let text = text(true, is_compiled);
+            assert!(text.contains("the package that launches it with these types"), "{text}");
+        }
+        assert!(text(true, false).contains("a build.rs with `fn main() { warpsmith_build::"), "{}", text(true, false));
+    }
 
     #[test]
     fn an_error_shows_its_causes_where_main_returns_it() {

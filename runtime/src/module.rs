@@ -133,7 +133,11 @@ impl LoadedKernel {
                 let architecture = profile.capability().architecture();
                 choose_image(&path, &images_for(record, along_x), architecture, device.name(), NEWEST_DRIVER)?;
             }
-            let checked = if device.check_options().is_some() { Some(checked(&path, desc, &key)?) } else { None };
+            let checked = if device.check_options().is_some() {
+                Some(checked(&path, desc, &key, record.is_some())?)
+            } else {
+                None
+            };
             return Ok(Self { number: 0, path, desc, record, gpu: None, checked });
         };
         let registry = Registry::get()?;
@@ -145,13 +149,25 @@ impl LoadedKernel {
 }
 
 /// The code that a checked device runs.
-fn checked(path: &str, desc: &'static KernelDesc, key: &KernelKey) -> Result<CheckedKernel, ModuleError> {
+fn checked(
+    path: &str,
+    desc: &'static KernelDesc,
+    key: &KernelKey,
+    is_compiled: bool,
+) -> Result<CheckedKernel, ModuleError> {
     let found = checked_code::find(key)?.ok_or_else(|| ModuleError::NotChecked {
         kernel: path.to_owned(),
         krate: key.module_path.split("::").next().unwrap_or_default().to_owned(),
+        is_generic: is_generic(&key.instance),
+        is_compiled,
     })?;
     compare_params(path, desc.params(), found.params)?;
     Ok(found)
+}
+
+/// Whether the type name of a kernel's instance has types or constants in it.
+fn is_generic(instance: &str) -> bool {
+    instance.contains("::__Instance<")
 }
 
 /// Module path and name of a kernel.

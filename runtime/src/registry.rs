@@ -1,6 +1,6 @@
 //! The kernels that the program carries: every bundle that build scripts linked in, found by section and read once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use warpsmith_build::bundle::{Bundle, KernelKey, KernelRecord, entries};
@@ -68,6 +68,11 @@ impl Registry {
 
     pub(crate) fn len(&self) -> usize {
         self.kernels.len()
+    }
+
+    /// The crates that define its kernels.
+    pub(crate) fn crates(&self) -> BTreeSet<&str> {
+        self.kernels.keys().map(|key| key.module_path.split("::").next().unwrap_or_default()).collect()
     }
 
     pub(crate) fn failures(&self) -> &[Failure] {

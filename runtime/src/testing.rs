@@ -5,6 +5,7 @@ mod plan;
 
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,7 @@ use plan::{Plan, Run};
 use crate::check::CheckOptions;
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
+use crate::registry::Registry;
 
 /// A test, as its attribute describes it; made by the code that `#[warpsmith::test]` writes.
 #[doc(hidden)]
@@ -187,8 +189,11 @@ fn device(run: Run, plan: &Plan) -> Option<Device> {
             }
             skip(
                 &SAID,
-                "on the checked executor: this program has no code for it; build with WARPSMITH_CHECK=1, or call \
-                 `warpsmith_build::Builder::new().checked(true).compile()` in the build script",
+                &format!(
+                    "on the checked executor: this program has no code for it; build with WARPSMITH_CHECK=1, or call \
+                     `warpsmith_build::Builder::new().checked(true).compile()` in the build script of {}",
+                    whose(&Registry::get().map(Registry::crates).unwrap_or_default())
+                ),
             );
             None
         }
@@ -208,6 +213,16 @@ fn device(run: Run, plan: &Plan) -> Option<Device> {
     }
 }
 
+/// Whose build script is to make code for the checker, by the crates whose kernels the program carries.
+fn whose(crates: &BTreeSet<&str>) -> String {
+    let names: Vec<String> = crates.iter().map(|name| format!("`{name}`")).collect();
+    match names.len() {
+        0 => "the package that has the kernels (no build script compiled any of this program's)".to_owned(),
+        1 => format!("the package of {}, which has the kernels", names[0]),
+        _ => format!("the packages of {}, which have the kernels", names.join(", ")),
+    }
+}
+
 /// Says once in the program that a kind of runs is left out.
 fn skip(said: &Once, what: &str) {
     // Not `eprintln!`: the test harness would keep it to itself.
@@ -218,6 +233,13 @@ fn skip(said: &Once, what: &str) {
 mod tests {
     use super::*;
     use crate::cpu::schedule::Schedule;
+
+    #[test]
+    fn a_run_without_code_says_whose_build_script_makes_it() {
+        assert_eq!(whose(&BTreeSet::from(["kern"])), "the package of `kern`, which has the kernels");
+        assert_eq!(whose(&BTreeSet::from(["b", "a"])), "the packages of `a`, `b`, which have the kernels");
+        assert!(whose(&BTreeSet::new()).contains("no build script"));
+    }
 
     const TEST: Test = Test {
         module: "lab::sums",

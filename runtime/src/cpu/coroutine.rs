@@ -31,11 +31,46 @@ const MOST_STACKS: u64 = 16_384;
 /// takes two mappings. As many again are for cooperative launches, and a quarter of all mappings for everything else in
 /// the process.
 pub(super) fn stacks_at_once() -> u64 {
+    stacks_within(mappings()).min(MOST_STACKS)
+}
+
+/// How many mappings the system allows a process: `vm.max_map_count`.
+fn mappings() -> u64 {
     static MAPPINGS: LazyLock<u64> = LazyLock::new(|| {
         let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
         limit.and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
     });
-    (*MAPPINGS / 8 * 3 / 2).min(MOST_STACKS)
+    *MAPPINGS
+}
+
+/// The stacks for which so many mappings leave room.
+fn stacks_within(mappings: u64) -> u64 {
+    mappings / 8 * 3 / 2
+}
+
+/// Why no more blocks may run at once than [`blocks_at_once`] says, and what helps to have `blocks` of `threads` each.
+pub(super) fn why_no_more(blocks: u64, threads: u32) -> String {
+    no_more_text(blocks.saturating_mul(u64::from(threads)), mappings())
+}
+
+fn no_more_text(wanted: u64, mappings: u64) -> String {
+    let stacks = stacks_within(mappings).min(MOST_STACKS);
+    let start = format!(
+        "this is a limit of the executor, not of a GPU: each thread of theirs waits on a stack of its own, and it keeps {stacks} stacks"
+    );
+    // As much as `stacks_within` takes `wanted` from, in round numbers.
+    let needed = (wanted.min(MOST_STACKS).div_ceil(3) * 16).next_multiple_of(1024);
+    match (stacks < MOST_STACKS, wanted <= MOST_STACKS) {
+        (true, true) => format!(
+            "{start}, for which the system's vm.max_map_count = {mappings} leaves room; launch fewer blocks, or let the system map \
+             more: `sysctl vm.max_map_count={needed}`"
+        ),
+        (true, false) => format!(
+            "{start}, for which the system's vm.max_map_count = {mappings} leaves room; launch fewer blocks (`sysctl \
+             vm.max_map_count={needed}` gives room for {MOST_STACKS} stacks, the most that it keeps)"
+        ),
+        (false, _) => format!("{start} at most; launch fewer blocks"),
+    }
 }
 
 /// How many blocks of this many threads may run at once.
@@ -312,4 +347,29 @@ pub(super) fn end(meeting: &Meeting, stacks: &mut Stacks, Parked(parked): &mut P
         stacks.free.push(coroutine.into_stack());
     }
     Progress::Over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_more_stacks_hears_how_many_mappings_they_take() {
+        // The limit that systems come with, and 1000 blocks of 32: more than a GPU's worth of stacks, whatever is mapped.
+        let text = no_more_text(32_000, 65_530);
+        assert!(
+            text.contains("it keeps 12286 stacks, for which the system's vm.max_map_count = 65530 leaves room"),
+            "{text}"
+        );
+        assert!(text.contains("gives room for 16384 stacks, the most"), "{text}");
+        for wanted in [12_287, 13_000, 16_383, 16_384] {
+            let text = no_more_text(wanted, 65_530);
+            let (_, count) = text.split_once("`sysctl vm.max_map_count=").expect("the remedy");
+            let count: u64 = count.trim_end_matches('`').parse().expect("a number");
+            assert!(stacks_within(count) >= wanted, "{wanted}: {text}");
+            assert!(stacks_within(count - 2048) < wanted, "{wanted}: {text}");
+        }
+        let text = no_more_text(20_000, 1 << 20);
+        assert!(text.ends_with("it keeps 16384 stacks at most; launch fewer blocks"), "{text}");
+    }
 }

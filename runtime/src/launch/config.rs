@@ -268,11 +268,14 @@ fn check_cooperative(
     threads: u64,
 ) -> Result<(), LaunchError> {
     let threads_u32 = u32::try_from(threads).expect("a block's size was checked before");
+    let mut is_executors = false;
     let limit = match kernel.gpu() {
         None => {
             let own = cpu::resident_blocks(threads_u32);
             let shared = kernel.fixed_shared_bytes() + u64::from(config.shared_bytes);
-            device.profile().map_or(own, |profile| own.min(profile.resident_blocks(threads_u32, shared)))
+            let of_gpu = device.profile().map_or(u64::MAX, |profile| profile.resident_blocks(threads_u32, shared));
+            is_executors = own < of_gpu;
+            own.min(of_gpu)
         }
         Some(code) => {
             let shape = config.shape();
@@ -295,7 +298,8 @@ fn check_cooperative(
     let requested = u64::try_from(u128::from(grid.x) * u128::from(grid.y) * u128::from(grid.z)).unwrap_or(u64::MAX);
     if requested > limit {
         let (kernel, device) = (kernel.path().to_owned(), device.to_string());
-        return Err(LaunchError::CooperativeTooLarge { kernel, device, requested, threads, limit });
+        let reason = if is_executors { cpu::why_no_more(requested, threads_u32) } else { String::new() };
+        return Err(LaunchError::CooperativeTooLarge { kernel, device, requested, threads, limit, reason });
     }
     Ok(())
 }
