@@ -214,13 +214,13 @@ impl Device {
     /// Its launches run under the schedule that `WARPSMITH_SCHEDULE` names, where that variable is set, as those of
     /// [`cpu_scheduled`](Self::cpu_scheduled) do. It is a checked one, as [`cpu_checked`](Self::cpu_checked) gives, where
     /// `WARPSMITH_CHECK` is set: to `1`, or to a list of what else to look for, such as `overflow,lossy,non-finite,memory,schedules=8`. Where
-    /// a variable is set to something else, [`stream`](Self::stream) says so.
+    /// a variable is set to something else, [`stream`](Self::stream) says so. With `memory` the program prints the report itself:
+    /// `println!("{}", device.memory_report())`.
     #[must_use]
     pub fn cpu() -> Self {
         static CPU: OnceLock<Device> = OnceLock::new();
         CPU.get_or_init(|| match (checks_asked_for(), schedule_asked_for()) {
-            (Ok(Some(options)), Ok(None)) => Self::cpu_checked_with(options),
-            (Ok(Some(options)), Ok(Some(schedule))) => Self::cpu_checked_with(options.schedule(schedule)),
+            (Ok(Some(options)), schedule) => Self::cpu_checked_under(options, schedule),
             (Ok(_), schedule) => Self::cpu_executor(schedule),
             (Err(word), schedule) => Self::cpu_executor(schedule).checking(Err(word)),
         })
@@ -243,20 +243,32 @@ impl Device {
     /// The CPU executor with its checker: it watches every access of a kernel's threads to buffers and shared memory, and
     /// reports races, reads of what nobody wrote, accesses outside of buffers, barriers that threads miss, and more.
     ///
-    /// A checked launch runs on one core. Its kernels need code for the checker, which their package's build script makes.
+    /// A checked launch runs on one core, under the schedule that `WARPSMITH_SCHEDULE` names, where that variable is set. Its
+    /// kernels need code for the checker, which their package's build script makes.
+    ///
+    /// Each call gives the same device, whose buffers and findings all callers share.
     #[must_use]
     pub fn cpu_checked() -> Self {
         static CHECKED: OnceLock<Device> = OnceLock::new();
-        CHECKED.get_or_init(|| Self::cpu_checked_with(CheckOptions::new())).clone()
+        CHECKED.get_or_init(|| Self::cpu_checked_under(CheckOptions::new(), schedule_asked_for())).clone()
     }
 
-    /// As [`cpu_checked`](Self::cpu_checked), with more to look for. Each call gives a device of its own, with its own buffers
-    /// and constants.
+    /// As [`cpu_checked`](Self::cpu_checked), with more to look for, and under the options' schedule whatever the environment
+    /// says. Each call gives a device of its own, with its own buffers and constants.
     #[must_use]
     pub fn cpu_checked_with(options: CheckOptions) -> Self {
-        let schedule = options.run_under();
-        let name = format!("CPU executor (checked, schedule {schedule})");
-        Self::cpu_executor_of(name, 1, Ok(Some(schedule))).checking(Ok(options))
+        Self::cpu_checked_under(options, Ok(None))
+    }
+
+    /// A checked device; a schedule that is given takes the place of the options'.
+    fn cpu_checked_under(options: CheckOptions, schedule: Result<Option<Schedule>, ParseScheduleError>) -> Self {
+        let options = match schedule {
+            Ok(Some(schedule)) => options.schedule(schedule),
+            _ => options,
+        };
+        let schedule = schedule.map(|_| Some(options.run_under()));
+        let name = format!("CPU executor (checked, schedule {})", options.run_under());
+        Self::cpu_executor_of(name, 1, schedule).checking(Ok(options))
     }
 
     fn checking(self, checking: Result<CheckOptions, String>) -> Self {
@@ -451,11 +463,11 @@ impl Device {
             return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
         }
         if let Kind::Cpu(parts) = &self.inner.kind {
-            if let Err(source) = &parts.schedule {
-                return Err(DeviceError::UnknownSchedule { source: source.clone() }.into());
+            if let Err(reason) = &parts.schedule {
+                return Err(DeviceError::UnknownSchedule { reason: reason.clone() }.into());
             }
-            if let Err(source) = &parts.profile {
-                return Err(DeviceError::UnknownProfile { source: source.clone() }.into());
+            if let Err(reason) = &parts.profile {
+                return Err(DeviceError::UnknownProfile { reason: reason.clone() }.into());
             }
         }
         Stream::new(self)
@@ -860,12 +872,38 @@ mod tests {
 
     #[test]
     fn what_names_no_schedule_is_told_with_the_first_stream() {
-        let device = Device::cpu_executor("random".parse().map(Some));
-        let error = device.stream().map(drop).unwrap_err().to_string();
-        assert!(
-            error.starts_with("WARPSMITH_SCHEDULE cannot be used: \"random\" names no schedule; it can be "),
-            "{error}"
-        );
+        let schedule = || "random".parse().map(Some);
+        for device in [Device::cpu_executor(schedule()), Device::cpu_checked_under(CheckOptions::new(), schedule())] {
+            let error = device.stream().map(drop).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.starts_with("WARPSMITH_SCHEDULE cannot be used: \"random\" names no schedule; it can be "),
+                "{text}"
+            );
+            // Printed with its causes it says so once.
+            let causes = std::iter::successors(std::error::Error::source(&error), |&error| error.source());
+            assert!(causes.into_iter().all(|cause| !text.ends_with(&format!(": {cause}"))), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_checked_device_runs_under_the_schedule_that_the_environment_names() {
+        let device = Device::cpu_checked_under(CheckOptions::new(), Ok(Some(Schedule::Random(5))));
+        assert_eq!(device.schedule(), Some(Schedule::Random(5)));
+        assert_eq!(device.check_options().map(CheckOptions::run_under), Some(Schedule::Random(5)));
+        let other = Device::cpu_checked_under(CheckOptions::new().schedule(Schedule::Reversed), Ok(None));
+        assert_eq!(other.schedule(), Some(Schedule::Reversed));
+    }
+
+    #[test]
+    fn buffers_of_another_checked_device_are_not_watched() {
+        let (device, other) = (Device::cpu_checked(), Device::cpu_checked_with(CheckOptions::new()));
+        let buffer = device.stream().unwrap().zeroed::<f32>(4).unwrap();
+        assert!(device.watch(&buffer, 3).is_ok() && Device::cpu_checked().watch(&buffer, 3).is_ok());
+        let error = other.watch(&buffer, 3).map(drop).unwrap_err().to_string();
+        assert!(error.contains("the buffer is of another device"), "{error}");
+        let error = device.watch(&buffer, 4).map(drop).unwrap_err().to_string();
+        assert!(error.contains("the buffer has 4 elements"), "{error}");
     }
 
     #[cfg(target_os = "linux")]

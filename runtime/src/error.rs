@@ -174,7 +174,7 @@ pub enum DeviceError {
     },
     /// `WARPSMITH_CHECK` holds a word that names no check.
     #[error(
-        "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite`, `memory` and `schedules=COUNT`, with commas"
+        "WARPSMITH_CHECK names {word:?}; it can be `1`, or a list of `overflow`, `lossy`, `non-finite`, `memory` and `schedules=COUNT` (1 or more), with commas"
     )]
     UnknownCheck {
         /// The word.
@@ -189,16 +189,16 @@ pub enum DeviceError {
         device: String,
     },
     /// `WARPSMITH_CPU_PROFILE` holds something else than a GPU's profile.
-    #[error("WARPSMITH_CPU_PROFILE cannot be used: {source}")]
+    #[error("WARPSMITH_CPU_PROFILE cannot be used: {reason}")]
     UnknownProfile {
         /// What is wrong with it.
-        source: ParseProfileError,
+        reason: ParseProfileError,
     },
     /// `WARPSMITH_SCHEDULE` holds something else than a schedule.
-    #[error("WARPSMITH_SCHEDULE cannot be used: {source}")]
+    #[error("WARPSMITH_SCHEDULE cannot be used: {reason}")]
     UnknownSchedule {
         /// What is wrong with it.
-        source: ParseScheduleError,
+        reason: ParseScheduleError,
     },
     /// The GPU is there and could not be opened or asked.
     #[error("GPU {ordinal} could not be used: {operation}{}", lost_text(source))]

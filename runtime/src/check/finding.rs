@@ -107,8 +107,14 @@ pub struct FindingMemory {
 impl fmt::Display for FindingMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, element_type, len, element, .. } = self;
-        write!(f, "element {element} of {name} ({len} elements of `{element_type}`)")
+        write!(f, "element {element} of {name} ({})", elements(*len, element_type))
     }
+}
+
+/// How many elements of which type.
+pub(super) fn elements(len: usize, element_type: &str) -> String {
+    let unit = if len == 1 { "element" } else { "elements" };
+    format!("{len} {unit} of `{element_type}`")
 }
 
 /// A fault in a launch.
@@ -123,7 +129,7 @@ pub struct Finding {
     pub side: FindingSide,
     /// The other thread, where two are at fault.
     pub other: Option<FindingSide>,
-    /// The memory, where it is about memory.
+    /// The memory, where it is about memory; an address far from every buffer is in none.
     pub memory: Option<FindingMemory>,
     /// What is wrong, and what to do where that is known.
     pub message: String,

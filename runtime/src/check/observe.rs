@@ -137,11 +137,12 @@ fn note(address: usize, bytes: usize, place: u32, is_write: bool) {
             };
             for watched in state.request.observers.watches.iter().filter(touches) {
                 let first = offset + watched.address.saturating_sub(address);
+                let memory = report::memory(state, first, place);
                 let write = WatchedWrite {
                     kernel: state.request.kernel.to_owned(),
                     side: report::side(state, who, place, String::new()),
-                    memory: report::memory(state, first, place),
-                    old: report::value_or_bytes(first, place, watched.bytes),
+                    old: report::value_or_bytes(first, place, watched.bytes, memory.as_ref()),
+                    memory,
                     new: String::new(),
                 };
                 seen.pending.push(Pending { watched: Arc::clone(watched), write, offset: first, place });
@@ -199,7 +200,7 @@ impl Seen {
     /// Looks at what writes that are done by now have left.
     fn finish_writes(&mut self) {
         for Pending { watched, mut write, offset, place } in self.pending.drain(..) {
-            write.new = report::value_or_bytes(offset, place, watched.bytes);
+            write.new = report::value_or_bytes(offset, place, watched.bytes, write.memory.as_ref());
             write.side.action = format!("writes {} over {}", write.new, write.old);
             tracing::info!(target: "warpsmith::watch", "{write}");
             let mut writes = watched.writes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -84,7 +84,7 @@ impl CheckOptions {
     /// nothing. The first is [`schedule`](Self::schedule), whose outcome stays; the others are `Random(1)`, `Random(2)` and so on.
     ///
     /// An element that differs is a finding, with both values and schedules. Results of floating-point atomics differ in their
-    /// last bits, which is one, too.
+    /// last bits, which is one, too. 0 is taken as 1.
     #[must_use]
     pub const fn schedules(mut self, count: u32) -> Self {
         self.schedules = if count == 0 { 1 } else { count };
@@ -136,7 +136,8 @@ impl CheckOptions {
             _ => {}
         }
         for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let schedules = word.strip_prefix("schedules=").and_then(|count| count.parse().ok());
+            let schedules =
+                word.strip_prefix("schedules=").and_then(|count| count.parse().ok()).filter(|&count| count > 0);
             options = match word {
                 _ if schedules.is_some() => options.schedules(schedules.unwrap_or(1)),
                 "1" => options,
@@ -166,6 +167,7 @@ mod tests {
             ("1, memory", Ok(Some(plain.memory_report(true)))),
             ("lossy,non-finite", Ok(Some(plain.lossy_casts(true).non_finite(true)))),
             ("overflow, schedules=5", Ok(Some(plain.overflow(true).schedules(5)))),
+            ("schedules=0", Err("schedules=0".to_owned())),
             ("schedules=many", Err("schedules=many".to_owned())),
             ("yes", Err("yes".to_owned())),
             ("overflow,lossi", Err("lossi".to_owned())),

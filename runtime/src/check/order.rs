@@ -167,7 +167,8 @@ fn difference(state: &State<'_>, (first, one): (Schedule, &Outcome), (second, tw
         let places = writers.map(|writer| writer.map_or(u64::MAX, |(_, place)| u64::from(place)));
         let key = (places[0].min(places[1]), places[0].max(places[1]));
         state.found.borrow_mut().count(CheckRule::OrderDependent, key, || {
-            let values = [one, two].map(|outcome| report::value_of(offset, place, &|offset| outcome.byte(offset)));
+            let values = [one, two]
+                .map(|outcome| report::value_of(offset, place, memory.as_ref(), &|offset| outcome.byte(offset)));
             let side = |i: usize, schedule: Schedule| {
                 let (who, place) = writers[i]?;
                 let action = format!("writes {} last under the schedule {schedule}", values[i]);
@@ -180,12 +181,21 @@ fn difference(state: &State<'_>, (first, one): (Schedule, &Outcome), (second, tw
             };
             let message = format!(
                 "the launch leaves {} there under the schedule {first} and {} under {second}, from the same memory; \
-                 `CheckOptions::schedule` runs it under one of them",
-                values[0], values[1]
+                 {}",
+                values[0],
+                values[1],
+                again(second)
             );
             Finding { other, memory, ..report::finding(state, CheckRule::OrderDependent, side, message) }
         });
     }
+}
+
+/// How to have a schedule again.
+fn again(schedule: Schedule) -> String {
+    format!(
+        "`WARPSMITH_CHECK=1 WARPSMITH_SCHEDULE={schedule}`, or `CheckOptions::schedule`, runs the program under the latter"
+    )
 }
 
 /// Reports a launch that panics under one schedule and not under another.
@@ -201,9 +211,7 @@ fn panicked(state: &State<'_>, first: Schedule, second: Schedule, panic: &CpuPan
             column: panic.column,
             function: String::new(),
         };
-        let message = format!(
-            "under the schedule {first} no thread panics, from the same memory; `CheckOptions::schedule` runs it under one of them"
-        );
+        let message = format!("under the schedule {first} no thread panics, from the same memory; {}", again(second));
         report::finding(state, CheckRule::OrderDependent, side, message)
     });
 }

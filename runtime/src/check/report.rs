@@ -6,7 +6,7 @@ use warpsmith_device::cast::{Loss, Number};
 use warpsmith_device::host::{Place, WARP_SIZE};
 
 use super::arena::{self, ADDRESSABLE, Purpose, Region, WATCHED};
-use super::finding::{CheckRule, Finding, FindingMemory, FindingSide};
+use super::finding::{CheckRule, Finding, FindingMemory, FindingSide, elements};
 use super::launch::{self, State};
 use super::shadow::{self, Access, GRANULE};
 use super::site::{Site, SiteKind, ValueKind};
@@ -114,32 +114,55 @@ fn outside(offset: usize, bytes: usize, place: u32, does: &str) {
         let region = arena::nearest(first);
         let inside = region.as_ref().filter(|region| (region.start..region.start + region.bytes).contains(&first));
         let rule = if inside.is_some() { CheckRule::UseAfterFree } else { CheckRule::OutOfBounds };
-        state.found.borrow_mut().count(rule, (place.into(), 0), || {
-            let memory = memory(state, first, place);
+        // A copy may be at fault on both of its sides.
+        let places = (place.into(), u64::from(does == "writes"));
+        state.found.borrow_mut().count(rule, places, || {
+            let mut memory = memory(state, first, place);
             let name = memory.as_ref().map_or_else(|| "any buffer".to_owned(), |memory| memory.name.clone());
             let message = match (&region, inside) {
                 (_, Some(region)) if region.is_freed() => format!("{name} had been freed before the launch"),
-                (_, Some(_)) => "that shared memory is of a block which has ended, or which has not asked for it".to_owned(),
-                (Some(region), None) if first >= region.start + region.bytes => {
-                    let (end, past) = (region.start + region.bytes, offset + bytes - (region.start + region.bytes));
-                    let freed = if region.is_freed() { ", which had been freed" } else { "" };
-                    format!(
-                        "the {bytes} bytes from {} bytes after the end of {name} on{freed}, which has {} bytes: they reach \
-                         {past} bytes beyond it",
-                        first - end,
-                        region.bytes
-                    )
+                (_, Some(_)) => {
+                    "that shared memory is of a block which has ended, or which has not asked for it".to_owned()
                 }
-                (Some(region), None) => {
-                    let freed = if region.is_freed() { ", which had been freed" } else { "" };
-                    format!("the {bytes} bytes from {} bytes before the start of {name}{freed}", region.start - first)
-                }
+                (Some(region), None) => match memory.take_if(|_| away(region, first) > reach(region)) {
+                    Some(nearest) => {
+                        let (end, away) = (region.start + region.bytes, away(region, first));
+                        let side = if first >= end { "after its end" } else { "before its start" };
+                        let FindingMemory { len, element_type, .. } = nearest;
+                        let freed = if region.is_freed() { ", which had been freed" } else { "" };
+                        format!(
+                            "the address is in no buffer; the nearest is {name} ({}{freed}), {away} bytes {side}",
+                            elements(len, &element_type)
+                        )
+                    }
+                    None => {
+                        let byte = memory.as_ref().map_or(0, |memory| memory.byte);
+                        let start = byte - (first - offset) as i128;
+                        let len = (region.start + region.bytes) as i128 - first as i128 + byte;
+                        let freed = if region.is_freed() { ", and which had been freed" } else { "" };
+                        format!(
+                            "these are bytes {start} to {} of {name}, which has {len}{freed}",
+                            start + bytes as i128
+                        )
+                    }
+                },
                 (None, None) => "there is no buffer at all".to_owned(),
             };
-            let side = side(state, own(), place, format!("{does} {bytes} bytes"));
+            let unit = if bytes == 1 { "byte" } else { "bytes" };
+            let side = side(state, own(), place, format!("{does} {bytes} {unit}"));
             Finding { memory, ..finding(state, rule, side, message) }
         });
     });
+}
+
+/// Bytes between a byte outside of a piece of memory and the piece.
+fn away(region: &Region, byte: usize) -> usize {
+    region.start.checked_sub(byte).unwrap_or_else(|| byte - (region.start + region.bytes))
+}
+
+/// Up to how many bytes off an access is taken to have meant the piece of memory: a neighbour, or a row of a matrix.
+fn reach(region: &Region) -> usize {
+    128.max(region.bytes / 8)
 }
 
 /// An address that may be no multiple of what its place asks for.
@@ -177,11 +200,12 @@ pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, v
         let (a, b) = (u64::from(earlier.place()), u64::from(access.place()));
         state.found.borrow_mut().count(rule, (a.min(b), a.max(b)), || {
             let (who, other) = (own(), Who(owner(earlier.turn)));
-            let there =
-                value_at(offset, launch::site(if kind == Kind::WriteAfterRead { access } else { earlier }.place()));
+            let memory = memory(state, offset, access.place());
+            let place = if kind == Kind::WriteAfterRead { access } else { earlier }.place();
+            let there = value_at(offset, launch::site(place), memory.as_ref());
             let atomically = |access: Access| if access.is_atomic() { " atomically" } else { "" };
             let new = value
-                .and_then(|value| Some(format!(" {}", print(value, launch::site(access.place())?))))
+                .and_then(|value| Some(format!(" {}", print(value, launch::site(access.place())?, memory.as_ref()))))
                 .unwrap_or_default();
             let old = there.map(|value| format!(" {value}")).unwrap_or_default();
             let (does, did) = match kind {
@@ -191,10 +215,30 @@ pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, v
             };
             let other_side = side(state, other, earlier.place(), did + atomically(earlier));
             let side = side(state, who, access.place(), does + atomically(access));
-            let memory = memory(state, offset, access.place());
-            Finding { other: Some(other_side), memory, ..finding(state, rule, side, unordered(who, other, offset)) }
+            let is_one_line = (&side.file, side.line, side.column)
+                == (&other_side.file, other_side.line, other_side.column)
+                && side.line > 0
+                && [earlier, access].iter().all(|access| is_plain(*access));
+            let message = if is_one_line { in_one_line(kind) } else { unordered(who, other, offset) };
+            Finding { other: Some(other_side), memory, ..finding(state, rule, side, message) }
         });
     });
+}
+
+/// Whether an access is neither an atomic's nor a copy's.
+fn is_plain(access: Access) -> bool {
+    launch::site(access.place()).is_some_and(|site| matches!(site.kind, SiteKind::Load | SiteKind::Store))
+}
+
+/// What helps where two threads meet in one line.
+fn in_one_line(kind: Kind) -> &'static str {
+    if kind == Kind::WriteAfterWrite {
+        "nothing orders the two: where several threads are to write one element, one of them may do it for all, or it is an atomic; where \
+         they take turns, a barrier stands between"
+    } else {
+        "nothing orders the two, and one line both reads and writes: what several threads update is an atomic (`fetch_add` and \
+         its like); where they take turns, a barrier stands between"
+    }
 }
 
 /// What would order two threads' accesses.
@@ -204,7 +248,7 @@ fn unordered(who: Who, other: Who, offset: usize) -> &'static str {
             "nothing orders the two: no `this_cluster().sync()` stands between them"
         } else {
             "nothing orders the two: blocks run in any order, and only `this_grid().sync()`, a release and an acquire of one atomic, \
-             or two launches, put one before the other"
+             or two launches, put one before the other; where both are to happen in any order, they must be atomics"
         };
     }
     if who.0 / u64::from(WARP_SIZE) == other.0 / u64::from(WARP_SIZE) {
@@ -223,7 +267,8 @@ pub(super) fn left_out(waiting: Who, place: Place, ended: Who) {
             let side = side_at(state, waiting, Some(place), "waits at the barrier");
             let whose = if waiting.block() == ended.block() { "block" } else { "cluster" };
             let message = format!(
-                "all threads of a {whose} must come to a barrier: let those without work go around the work, not return"
+                "all threads of a {whose} must come to a barrier, and equally often: let those without work go around the work, and \
+                 neither return before the barrier nor leave a loop around it earlier than others"
             );
             Finding { other: Some(other), ..finding(state, CheckRule::BarrierDivergence, side, message) }
         });
@@ -270,14 +315,23 @@ pub(super) fn non_finite(place: u32, result: f64, operands: &[f64]) {
         if !state.request.options.finds_non_finite() {
             return;
         }
-        state.found.borrow_mut().count(CheckRule::NonFinite, (place.into(), 0), || {
-            let name = match launch::site(place).map(|site| &site.kind) {
+        let mut found = state.found.borrow_mut();
+        let is_first = found.findings.iter().all(|finding| finding.rule != CheckRule::NonFinite);
+        found.count(CheckRule::NonFinite, (place.into(), 0), || {
+            let site = launch::site(place);
+            let name = match site.map(|site| &site.kind) {
                 Some(SiteKind::Float(name)) => name.clone(),
                 _ => "an operation".to_owned(),
             };
-            let list: Vec<String> = operands.iter().map(|operand| format!("{operand:?}")).collect();
-            let action = format!("computes {name} of {}, which is {result:?}", list.join(" and "));
-            let message = "the first place where the launch makes one of finite numbers, if no finding of the kind comes before it";
+            let is_narrow = site.is_some_and(|site| site.value == ValueKind::F32);
+            let print = |number: &f64| if is_narrow { format!("{:?}", *number as f32) } else { format!("{number:?}") };
+            let list: Vec<String> = operands.iter().map(print).collect();
+            let list = match &list[..] {
+                [a, b, c] => format!("{a}, {b} and {c}"),
+                list => list.join(" and "),
+            };
+            let action = format!("computes {name} of {list}, which is {result:?}");
+            let message = if is_first { "the first of the launch" } else { "" };
             finding(state, CheckRule::NonFinite, side(state, own(), place, action), message)
         });
     });
@@ -368,15 +422,16 @@ fn type_at(site: Option<&Site>) -> (String, usize) {
         ValueKind::F16 => "f16".to_owned(),
         ValueKind::F32 => "f32".to_owned(),
         ValueKind::F64 => "f64".to_owned(),
-        ValueKind::Int => format!("{}-bit integer", bytes * 8),
+        // What the code moves does not tell whether there is a sign.
+        ValueKind::Int => format!("u{}", bytes * 8),
         ValueKind::Pointer => "pointer".to_owned(),
-        ValueKind::Other => format!("{bytes} bytes"),
+        ValueKind::Other => format!("[u8; {bytes}]"),
     };
     (name, bytes)
 }
 
 /// What the bytes hold that a place touches around an offset.
-fn value_at(offset: usize, site: Option<&Site>) -> Option<String> {
+fn value_at(offset: usize, site: Option<&Site>, memory: Option<&FindingMemory>) -> Option<String> {
     let site = site?;
     let bytes = site.bytes as usize;
     if !matches!(bytes, 1 | 2 | 4 | 8) {
@@ -392,12 +447,12 @@ fn value_at(offset: usize, site: Option<&Site>) -> Option<String> {
         // SAFETY: the bytes can be touched, and the launch that writes them runs on this thread.
         *byte = unsafe { address.add(i).read_volatile() };
     }
-    Some(print(u64::from_le_bytes(value), site))
+    Some(print(u64::from_le_bytes(value), site, memory))
 }
 
 /// What the bytes hold that a place touches around an offset; where it touches no single value, so many bytes as they are.
-pub(super) fn value_or_bytes(offset: usize, place: u32, bytes: usize) -> String {
-    if let Some(value) = value_at(offset, launch::site(place)) {
+pub(super) fn value_or_bytes(offset: usize, place: u32, bytes: usize, memory: Option<&FindingMemory>) -> String {
+    if let Some(value) = value_at(offset, launch::site(place), memory) {
         return value;
     }
     let open = WATCHED.open.load(Ordering::Relaxed);
@@ -410,7 +465,12 @@ pub(super) fn value_or_bytes(offset: usize, place: u32, bytes: usize) -> String 
 }
 
 /// The value around an offset as a place has it, of bytes that `byte` gives.
-pub(super) fn value_of(offset: usize, place: u32, byte: &dyn Fn(usize) -> u8) -> String {
+pub(super) fn value_of(
+    offset: usize,
+    place: u32,
+    memory: Option<&FindingMemory>,
+    byte: &dyn Fn(usize) -> u8,
+) -> String {
     let site = launch::site(place).filter(|site| matches!(site.bytes, 1 | 2 | 4 | 8));
     let Some(site) = site else {
         let start = offset / GRANULE * GRANULE;
@@ -420,11 +480,19 @@ pub(super) fn value_of(offset: usize, place: u32, byte: &dyn Fn(usize) -> u8) ->
     let bytes = site.bytes as usize;
     let start = offset / bytes * bytes;
     let value = (0..bytes).fold(0, |value, i| value | u64::from(byte(start + i)) << (8 * i));
-    print(value, site)
+    print(value, site, memory)
 }
 
-fn print(value: u64, site: &Site) -> String {
-    match site.value {
+/// A value that a place moves. Where the memory is of floats, so are they whose bits an atomic compares and exchanges.
+fn print(value: u64, site: &Site, memory: Option<&FindingMemory>) -> String {
+    let element = memory.map_or("", |memory| memory.element_type.rsplit("::").next().unwrap_or_default());
+    let kind = match (site.value, site.bytes, element) {
+        (ValueKind::Int, 2, "f16" | "AtomicF16") => ValueKind::F16,
+        (ValueKind::Int, 4, "f32" | "AtomicF32") => ValueKind::F32,
+        (ValueKind::Int, 8, "f64" | "AtomicF64") => ValueKind::F64,
+        (kind, ..) => kind,
+    };
+    match kind {
         ValueKind::F16 => half::f16::from_bits(value as u16).to_string(),
         ValueKind::F32 => format!("{:?}", f32::from_bits(value as u32)),
         ValueKind::F64 => format!("{:?}", f64::from_bits(value)),

@@ -51,6 +51,9 @@ mod at {
     pub(super) const STORE_8: u32 = 16;
     pub(super) const LOAD_1: u32 = 17;
     pub(super) const STORE_1: u32 = 18;
+    /// Two at one place in the source, as `+=` has them.
+    pub(super) const UPDATE_LOAD: u32 = 19;
+    pub(super) const UPDATE_STORE: u32 = 20;
 }
 
 static SITES: LazyLock<Sites> = LazyLock::new(|| {
@@ -75,10 +78,12 @@ static SITES: LazyLock<Sites> = LazyLock::new(|| {
         (SiteKind::Store, 8, ValueKind::F64),
         (SiteKind::Load, 1, ValueKind::Int),
         (SiteKind::Store, 1, ValueKind::Int),
+        (SiteKind::Load, 4, ValueKind::F32),
+        (SiteKind::Store, 4, ValueKind::F32),
     ];
-    let site = |(line, (kind, bytes, value))| Site {
+    let site = |(line, (kind, bytes, value)): (u32, _)| Site {
         file: "kernel.rs".to_owned(),
-        line,
+        line: line.min(100 + at::UPDATE_LOAD),
         column: 5,
         function: "kernel".to_owned(),
         kind,

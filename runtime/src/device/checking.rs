@@ -12,7 +12,8 @@ use crate::memory::DeviceBuffer;
 impl Device {
     /// What the device's launches asked of memory so far: bank conflicts and uncoalesced accesses by source line.
     ///
-    /// It is empty unless this is a checked device with [`CheckOptions::memory_report`].
+    /// It is empty unless this is a checked device with [`CheckOptions::memory_report`]. Nothing prints it by itself: programs that
+    /// run with `WARPSMITH_CHECK=memory` end with `println!("{}", device.memory_report())`.
     #[must_use]
     pub fn memory_report(&self) -> MemoryReport {
         self.inner.traffic.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -29,8 +30,8 @@ impl Device {
     /// become another buffer's.
     ///
     /// # Errors
-    /// [`DeviceError::CannotWatch`] when this is no checked device, when the buffer is another's, and when it has no such
-    /// element.
+    /// [`DeviceError::CannotWatch`] when this is no checked device, when the buffer is another's (each call of
+    /// [`Device::cpu_checked`] gives the same one), and when it has no such element.
     ///
     /// # Examples
     /// ```no_run

@@ -21,7 +21,7 @@ fn one_element_past_the_end_is_found_and_the_last_is_not() {
         });
         let memory = finding.memory.clone().unwrap();
         assert_eq!((memory.name.as_str(), memory.element, memory.len, memory.byte), ("`x`", 63, 63, 252), "{finding}");
-        assert!(finding.message.contains("they reach 4 bytes beyond it"), "{finding}");
+        assert_eq!(finding.message, "these are bytes 252 to 256 of `x`, which has 252");
         assert_eq!(finding.side.thread.x, 63);
     }
     launch(1, 63).clean(&[&x], || x.at(me()).store(1.0));
@@ -42,7 +42,7 @@ fn a_halo_read_before_the_start_is_found() {
     let finding = launch(1, 64).caught(CheckRule::OutOfBounds, &[&x, &y], stencil(false));
     let memory = finding.memory.clone().unwrap();
     assert_eq!((memory.name.as_str(), memory.element), ("`x`", -1), "{finding}");
-    assert!(finding.message.contains("4 bytes before the start of `x`"), "{finding}");
+    assert_eq!(finding.message, "these are bytes -4 to 0 of `x`, which has 256");
 }
 
 #[test]
@@ -51,7 +51,15 @@ fn far_off_accesses_are_found_and_do_not_end_the_process() {
     for far in [100, 5000, 1 << 20, 1 << 24] {
         let finding = launch(1, 1).caught(CheckRule::OutOfBounds, &[&x], || x.at(64 + far).store(1.0));
         assert!(finding.side.action.contains("writes 4 bytes"), "{finding}");
+        let message = format!(
+            "the address is in no buffer; the nearest is `x` (64 elements of `f32`), {} bytes after its end",
+            4 * far
+        );
+        // Other tests' buffers may lie nearer to what is far away.
+        assert!(finding.memory.is_none() && (far > 1000 || finding.message == message), "{finding}");
     }
+    let before = launch(1, 1).caught(CheckRule::OutOfBounds, &[&x], || x.at(100usize.wrapping_neg()).store(1.0));
+    assert!(before.message.ends_with("`x` (64 elements of `f32`), 400 bytes before its start"), "{before}");
     launch(1, 1).clean(&[&x], || x.at(63).store(1.0));
 }
 
@@ -144,6 +152,26 @@ fn copies_take_along_what_holds_nothing() {
         // SAFETY: what lies behind is the checker's margin.
         unsafe { __warpsmith_check_copy(y.at(1).ptr().cast(), x.at(0).ptr().cast(), 32, at::COPY) };
     });
+}
+
+#[test]
+fn a_copy_that_overruns_both_sides_is_two_findings() {
+    let (x, y) = (Buffer::new("x", 8, Mark::Init), Buffer::new("y", 8, Mark::Init));
+    let found = launch(1, 1).find(&[&x, &y], || {
+        // SAFETY: what lies behind is the checker's margin.
+        unsafe { __warpsmith_check_copy(y.at(0).ptr().cast(), x.at(0).ptr().cast(), 33, at::COPY) };
+    });
+    let told: Vec<_> = found.iter().map(|finding| (finding.side.action.as_str(), finding.message.as_str())).collect();
+    let expected = [
+        ("reads 33 bytes", "these are bytes 0 to 33 of `x`, which has 32"),
+        ("writes 33 bytes", "these are bytes 0 to 33 of `y`, which has 32"),
+    ];
+    assert_eq!(told, expected);
+    let finding = launch(1, 1).caught(CheckRule::OutOfBounds, &[&x], || {
+        // SAFETY: as above.
+        unsafe { __warpsmith_check_load_1((x.address() + 32) as *const u8, at::LOAD_1) };
+    });
+    assert_eq!(finding.side.action, "reads 1 byte");
 }
 
 #[test]

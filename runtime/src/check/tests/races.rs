@@ -252,3 +252,24 @@ fn a_finding_is_told_once_and_counted() {
     // The next launch tells it again.
     assert_eq!(launch(1, 64).find(&[&x], || x.at(0).store(1.0)).len(), 1);
 }
+
+#[test]
+fn an_update_in_one_place_is_told_to_take_an_atomic() {
+    let x = Buffer::new("x", 4, Mark::Init);
+    let found = launch(2, 64).find(&[&x], || {
+        let value = x.at(0).load_at(at::UPDATE_LOAD);
+        x.at(0).store_at(value + 1.0, at::UPDATE_STORE);
+    });
+    for (rule, told) in [(CheckRule::DataRace, "`fetch_add`"), (CheckRule::ConflictingWrites, "it is an atomic")] {
+        assert!(found.iter().any(|finding| finding.rule == rule && finding.message.contains(told)), "{}", list(&found));
+    }
+    // Blocks that meet elsewhere are told of atomics, too.
+    let finding = launch(2, 1).caught(CheckRule::DataRace, &[&x], || {
+        if warpsmith_device::block_idx().x == 0 {
+            x.at(0).store(1.0);
+        } else {
+            x.at(0).load();
+        }
+    });
+    assert!(finding.message.contains("atomics"), "{finding}");
+}

@@ -40,9 +40,24 @@ fn a_number_that_is_not_finite_is_reported_where_it_comes_from() {
             unsafe { __warpsmith_check_non_finite(at::DIVISION, f64::NAN, operands[0], operands[1], 2) };
         });
     }
+    assert_eq!(finding.message, "the first of the launch");
     // The second operand of an operation on one is none.
     launch(1, 1).caught(CheckRule::NonFinite, &[], || {
         // SAFETY: as above.
         unsafe { __warpsmith_check_non_finite(at::DIVISION, f64::INFINITY, 1000.0, f64::NAN, 1) };
     });
+}
+
+#[test]
+fn only_the_first_number_that_is_not_finite_is_called_the_first() {
+    let found = launch(1, 2).find(&[], || {
+        for place in [at::DIVISION, at::LOAD] {
+            // SAFETY: a checked launch runs.
+            unsafe { __warpsmith_check_non_finite(place, f64::INFINITY, f64::from(f32::MAX), 10.0, 2) };
+        }
+    });
+    let told: Vec<_> = found.iter().map(|finding| (finding.message.as_str(), finding.count)).collect();
+    assert_eq!(told, [("the first of the launch", 2), ("", 2)]);
+    // The place is one of `f32`.
+    assert_eq!(found[0].side.action, "computes a division of 3.4028235e38 and 10.0, which is inf");
 }

@@ -46,7 +46,9 @@ fn roots() -> Vec<PathBuf> {
 pub(super) fn figures(line: &LineTraffic<'_>) -> String {
     let LineTraffic { space, requests, transactions, fewest, .. } = line;
     let (kind, unit, percent) = (line.kind(), space.unit(), line.efficiency() * 100.0);
-    let mut text = format!("{requests} {space} {kind}: {transactions} {unit}, fewest {fewest} ({percent:.1} %)");
+    let noun = if *requests == 1 { "request" } else { "requests" };
+    let mut text =
+        format!("{requests} {noun} of {space} {kind}: {transactions} {unit}, fewest {fewest} ({percent:.1} %)");
     if line.left_out > 0 {
         write!(text, ", {} accesses left out", line.left_out).expect("text takes everything");
     }

@@ -366,8 +366,8 @@ fn the_listing_has_figures_beside_the_source() {
     let lines: Vec<&str> = listing.lines().collect();
     assert_eq!(lines[0], format!("==> {} <==", file!()));
     assert!(lines[1].starts_with("    1 | //! Patterns with known costs"), "{}", lines[1]);
-    assert!(lines[1].ends_with("// 1 global reads: 8 sectors, fewest 4 (50.0 %)"), "{}", lines[1]);
-    assert!(lines[2].ends_with("// 1 shared writes: 32 wavefronts, fewest 1 (3.1 %)"), "{}", lines[2]);
+    assert!(lines[1].ends_with("// 1 request of global reads: 8 sectors, fewest 4 (50.0 %)"), "{}", lines[1]);
+    assert!(lines[2].ends_with("// 1 request of shared writes: 32 wavefronts, fewest 1 (3.1 %)"), "{}", lines[2]);
     assert_eq!(lines[3].trim_end(), "    3 | use std::collections::{BTreeMap, BTreeSet};");
     assert_eq!(lines.len(), 1 + include_str!("tests.rs").lines().count());
 }
