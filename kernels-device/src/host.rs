@@ -19,6 +19,7 @@
 use core::cell::Cell;
 use core::fmt;
 use core::hint::assert_unchecked;
+use core::ops::Range;
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -333,6 +334,14 @@ pub struct ThreadPlace {
     pub y: u64,
 }
 
+impl ThreadPlace {
+    /// The place of the thread after this one in a row.
+    #[inline(always)]
+    fn next(&self) -> Self {
+        Self { global: self.global.wrapping_add(1), x: self.x.wrapping_add(1), y: self.y }
+    }
+}
+
 /// One thread's run. In a build with debug assertions it is a frame of its own, so that a debugger shows block and thread: in
 /// numbers, because debuggers print no structs in a list of frames.
 #[cfg_attr(debug_assertions, inline(never))]
@@ -432,23 +441,55 @@ impl<'a> Context<'a> {
             // SAFETY: neither `start.x + count` nor `thread + count` passes the block's number of threads.
             let nth =
                 |nth: u32| unsafe { (thread.unchecked_add(nth), Dim3 { x: start.x.unchecked_add(nth), ..start }) };
-            let (begin, end) = (this.place_of(thread, start), nth(count - 1));
-            let end = this.place_of(end.0, end.1);
-            if begin.global <= end.global && begin.x <= end.x && reaches(&end) {
-                for (thread, index) in (0..count).map(nth) {
-                    let place = this.place_of(thread, index);
-                    // SAFETY: nothing wraps around between the row's ends, so that the thread is at or before `end`.
-                    unsafe { assert_unchecked(reaches(&place)) };
-                    this.run_thread(context, thread, index, place, &body);
-                }
-            } else {
-                for (thread, index) in (0..count).map(nth) {
-                    this.run_thread(context, thread, index, this.place_of(thread, index), &body);
+            let inner = this.inner_threads(thread, start, count, &reaches);
+            let mut at = 0;
+            // Two bodies are compiled: the ends of the row share theirs with the rows that have no inner threads.
+            while at < count {
+                if inner.contains(&at) {
+                    for (thread, index) in (at..inner.end).map(nth) {
+                        let place = this.place_of(thread, index);
+                        // SAFETY: an inner thread is neither the first of its row nor the last that the memory reaches to.
+                        unsafe { assert_unchecked(place.x > 0 && reaches(&place) && reaches(&place.next())) };
+                        this.run_thread(context, thread, index, place, &body);
+                    }
+                    at = inner.end;
+                } else {
+                    let end = if at < inner.start { inner.start } else { count };
+                    for (thread, index) in (at..end).map(nth) {
+                        this.run_thread(context, thread, index, this.place_of(thread, index), &body);
+                    }
+                    at = end;
                 }
             }
             thread += count;
             left -= u64::from(count);
         }
+    }
+
+    /// Which threads of a row, counted from its first one here, have neighbours on both sides in the kernel's memory: an empty
+    /// range at its start where the memory does not reach to the row's end.
+    #[inline(always)]
+    fn inner_threads(
+        &self,
+        thread: u32,
+        start: Dim3,
+        count: u32,
+        reaches: &impl Fn(&ThreadPlace) -> bool,
+    ) -> Range<u32> {
+        let last = count - 1;
+        // Neither sum passes the block's number of threads.
+        let (begin, end) = (
+            self.place_of(thread, start),
+            self.place_of(thread.wrapping_add(last), Dim3 { x: start.x.wrapping_add(last), ..start }),
+        );
+        // Nothing may wrap around between the row's ends.
+        if begin.global > end.global || begin.x > end.x || !reaches(&end) {
+            return 0..0;
+        }
+        let first = u32::from(begin.x == 0);
+        let after = end.next();
+        let has_next = after.global > end.global && after.x > end.x && reaches(&after);
+        first..(if has_next { count } else { last }).max(first)
     }
 
     /// Runs one thread of a row; `context` is this context's address.
