@@ -230,7 +230,7 @@ fn strides_in_two_and_three_dimensions_visit_every_place_once() {
     });
 }
 
-/// The threads of a row are run by two loops, one for rows that lie inside the kernel's memory and one for others.
+/// The threads of a row are run by two loops, one for those that have neighbours inside the kernel's memory and one for others.
 #[test]
 fn threads_that_run_in_rows_are_where_single_ones_are() {
     type Seen = (Dim3, Dim3, usize, (usize, usize), u64);
@@ -248,22 +248,48 @@ fn threads_that_run_in_rows_are_where_single_ones_are() {
         let cluster_dim = Dim3::new(1, 1, 1);
         let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
         for first in [0, block.count() as u32 / 2, block.count() as u32 - 1] {
-            for len in [0, 1, all / 2, all - 1, all] {
+            let lens = [0, 1, all / 2, all - 1, all].map(|len| (len, u64::MAX, u64::MAX));
+            let planes = [(1, 1), (2, 2), (5, 3), (9, 9), (36, 1), (111, 1)].map(|(x, y)| (u64::MAX, x, y));
+            for (len, width, height) in lens.into_iter().chain(planes) {
+                let is_inside = |global, x, y| global < len && x < width && y < height;
                 let (seen, inside) = (RefCell::new(Vec::new()), Cell::new(0));
                 let mut context = Context::new(&Alone, scope);
                 context.set_block(0);
                 outside(|| {
-                    let reaches = |place: &ThreadPlace| place.global < len;
+                    let reaches = |place: &ThreadPlace| is_inside(place.global, place.x, place.y);
                     let body = |_: &Scope| {
-                        inside.set(inside.get() + u64::from((global_idx().get() as u64) < len));
+                        let plane = global_idx_2d();
+                        let (global, x, y) = (global_idx().get() as u64, plane.x() as u64, plane.y() as u64);
+                        // What the compiler was told of inner threads must not have made up answers.
+                        let is_rim = x == 0 || !is_inside(global + 1, x + 1, y);
+                        inside.set(
+                            inside.get() + 2 * u64::from(is_inside(global, x, y))
+                                - u64::from(is_rim && is_inside(global, x, y)),
+                        );
                         seen.borrow_mut().push(look());
                     };
-                    // SAFETY: `first` is a thread of the block, `outside` restores the context, and who is below `len` has all
-                    // before it there too.
+                    // SAFETY: `first` is a thread of the block, `outside` restores the context, and who is inside has all
+                    // before it in its row there too.
                     unsafe { context.run_threads(first, all - u64::from(first), reaches, body) };
                 });
-                assert_eq!(*seen.borrow(), expected[first as usize..], "{grid} x {block} from {first}, {len} inside");
-                assert_eq!(inside.get(), len.saturating_sub(u64::from(first)), "{grid} x {block} from {first}");
+                assert_eq!(
+                    *seen.borrow(),
+                    expected[first as usize..],
+                    "{grid} x {block} from {first}, {len} and {width} x {height} inside"
+                );
+                let expected_inside: u64 = expected[first as usize..]
+                    .iter()
+                    .map(|&(_, _, global, (x, y), _)| {
+                        let (global, x, y) = (global as u64, x as u64, y as u64);
+                        let is_inner = x > 0 && is_inside(global + 1, x + 1, y);
+                        u64::from(is_inside(global, x, y)) * (1 + u64::from(is_inner))
+                    })
+                    .sum();
+                assert_eq!(
+                    inside.get(),
+                    expected_inside,
+                    "{grid} x {block} from {first}, {len} and {width} x {height}"
+                );
             }
         }
     }
