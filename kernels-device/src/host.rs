@@ -342,10 +342,19 @@ impl ThreadPlace {
     }
 }
 
-/// One thread's run. In a build with debug assertions it is a frame of its own, so that a debugger shows block and thread: in
-/// numbers, because debuggers print no structs in a list of frames.
-#[cfg_attr(debug_assertions, inline(never))]
-#[cfg_attr(not(debug_assertions), inline(always))]
+/// One thread's run.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+fn kernel_thread(_: u32, _: u32, _: u32, _: u32, _: u32, _: u32, body: &impl Fn(&Scope)) {
+    // SAFETY: this is a thread's run, and the scope ends with it.
+    let scope = unsafe { Scope::new() };
+    body(&scope);
+}
+
+/// One thread's run, in a frame of its own, so that a debugger shows block and thread: in numbers, because debuggers print no
+/// structs in a list of frames. It is not generic, because debuggers do not find functions that are by their name alone.
+#[cfg(debug_assertions)]
+#[inline(never)]
 fn kernel_thread(
     block_x: u32,
     block_y: u32,
@@ -353,10 +362,10 @@ fn kernel_thread(
     thread_x: u32,
     thread_y: u32,
     thread_z: u32,
-    body: &impl Fn(&Scope),
+    body: &dyn Fn(&Scope),
 ) {
     let _ = (block_x, block_y, block_z, thread_x, thread_y, thread_z);
-    // SAFETY: this is a thread's run, and the scope ends with it.
+    // SAFETY: as above.
     let scope = unsafe { Scope::new() };
     body(&scope);
 }

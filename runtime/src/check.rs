@@ -29,7 +29,7 @@ mod watch;
 pub(crate) use arena::{Mark, Piece, Purpose};
 pub(crate) use clocks::{BlockClocks, run_threads};
 pub use finding::{CheckReport, CheckRule, Finding, FindingMemory, FindingSide};
-pub(crate) use launch::{Argument, CheckedLaunch, run};
+pub(crate) use launch::{Argument, CheckedLaunch, look_at_findings, run};
 pub use observe::WatchedWrite;
 pub(crate) use observe::{Observers, Watched};
 pub use options::CheckOptions;

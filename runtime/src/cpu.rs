@@ -20,6 +20,7 @@ use self::schedule::Schedule;
 mod block;
 mod cores;
 mod coroutine;
+mod faults;
 mod gang;
 mod grid;
 mod named;
@@ -117,5 +118,6 @@ pub(crate) fn why_no_more(blocks: u64, threads: u32) -> String {
 /// that have not started may be left out.
 pub(crate) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
     panics::install_hook();
+    faults::install_handler();
     grid::run(request)
 }

@@ -12,6 +12,7 @@ mod checking;
 
 use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport, Watched};
 use crate::constants::ConstantTable;
+use crate::cpu;
 use crate::cpu::panics::warn_where_panics_abort;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
@@ -88,6 +89,8 @@ struct CpuParts {
     schedule: Result<Option<Schedule>, ParseScheduleError>,
     /// The GPU whose limits its launches keep to, or what is wrong with the one that was asked for.
     profile: Result<Option<GpuProfile>, ParseProfileError>,
+    /// Bytes of stack of threads that wait for others.
+    stack_bytes: AtomicUsize,
 }
 
 /// What a device has when it is a GPU.
@@ -341,7 +344,11 @@ impl Device {
                 (DeviceLimits { multiprocessors: workers, ..shared_by_all }, name)
             }
         };
-        Self::from_parts(Kind::Cpu(CpuParts { schedule, profile }), name, limits)
+        Self::from_parts(
+            Kind::Cpu(CpuParts { schedule, profile, stack_bytes: AtomicUsize::new(cpu::DEFAULT_STACK_BYTES) }),
+            name,
+            limits,
+        )
     }
 
     /// The GPU with this number, from 0, as `CUDA_VISIBLE_DEVICES` orders them.
@@ -601,20 +608,31 @@ impl Device {
         set.and_then(|value| value.downcast_ref::<T>().copied()).unwrap_or_else(|| constant.declared())
     }
 
-    /// Bytes of stack that each thread of a kernel has on the GPU; `None` on the CPU executor.
+    /// Bytes of stack that each thread of a kernel has on the GPU; on the CPU executor those of each thread of kernels that wait for
+    /// others.
     ///
     /// # Errors
     /// [`DeviceError`] when the driver does not answer.
     pub fn stack_bytes(&self) -> Result<Option<usize>> {
+        if let Kind::Cpu(parts) = &self.inner.kind {
+            return Ok(Some(parts.stack_bytes.load(Ordering::Relaxed)));
+        }
         self.read_limit(Limit::StackSize, "its stack size could not be asked for")
     }
 
     /// Sets the bytes of stack that each thread has, for kernels that recurse deeply. The GPU sets aside as much for every
-    /// thread that may be resident. Does nothing on the CPU executor.
+    /// thread that may be resident.
+    ///
+    /// On the CPU executor each thread of a kernel that waits for others has so many, 256 KiB at least, of which only those count that
+    /// it uses; other kernels run on the stacks of the system's threads.
     ///
     /// # Errors
     /// [`DeviceError`] when the driver refuses, as it does when the GPU has not that much memory.
     pub fn set_stack_bytes(&self, bytes: usize) -> Result<()> {
+        if let Kind::Cpu(parts) = &self.inner.kind {
+            parts.stack_bytes.store(bytes.max(cpu::DEFAULT_STACK_BYTES), Ordering::Relaxed);
+            return Ok(());
+        }
         self.write_limit(Limit::StackSize, bytes, "its stack size could not be set")
     }
 

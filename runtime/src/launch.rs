@@ -209,7 +209,7 @@ impl<'a> Launch<'a> {
             needs_coroutines: self.kernel.needs_coroutines(),
             cooperative: self.config.is_cooperative(),
             cluster_dim: self.config.cluster_dim(),
-            stack_bytes: cpu::DEFAULT_STACK_BYTES,
+            stack_bytes: self.binder.stream.device().stack_bytes()?.unwrap_or(cpu::DEFAULT_STACK_BYTES),
             schedule,
             checked: self.kernel.checked().is_some(),
             output: &output,

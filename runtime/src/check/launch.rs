@@ -96,6 +96,12 @@ pub(super) fn with<R>(f: impl FnOnce(&State<'_>) -> R) -> Option<R> {
     (!state.is_null()).then(|| f(unsafe { &*state }))
 }
 
+/// Runs `f` on what was found so far in the launch that is checked now, unless the calling thread, which runs it, is about to change
+/// that. It takes no lock and allocates nothing.
+pub(crate) fn look_at_findings<R>(f: impl FnOnce(&[Finding]) -> R) -> Option<R> {
+    with(|state| state.found.try_borrow().ok().map(|found| f(&found.findings))).flatten()
+}
+
 /// The place with this number in the module of the launch.
 #[inline]
 pub(super) fn site<'a>(number: u32) -> Option<&'a Site> {

@@ -78,10 +78,16 @@ pub(super) fn blocks_at_once(threads: u32) -> u64 {
     (stacks_at_once() / u64::from(threads)).max(1)
 }
 
+/// Most bytes of a stack; no system has so many addresses.
+const MOST_STACK_BYTES: usize = usize::MAX / 4;
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Bytes after which addresses share a set of a core's first cache again, on most processors.
 const SETS: usize = 4096;
+/// Bytes by which a stack's memory, its guard page included, exceeds what was asked for, at most: the guard page is among so many
+/// bytes below the ones that were.
+pub(super) const MORE_THAN_ASKED: usize = SETS + 4 * (16 << 10);
 
 /// A stack that starts some cache lines below its memory's end.
 ///
@@ -96,6 +102,9 @@ impl ThreadStack {
     /// At least `bytes` for a thread, starting at the next of the places in turn.
     fn new(bytes: usize) -> std::io::Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
+        if bytes > MOST_STACK_BYTES {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        }
         let memory = DefaultStack::new(bytes + SETS)?;
         let below = NEXT.fetch_add(LINE, Ordering::Relaxed) % SETS;
         let base = StackPointer::new(memory.base().get() - below).expect("the stack's memory is below its base");

@@ -15,11 +15,13 @@ use warpsmith_device::host::{Block as _, Context, Place, try_current};
 use super::block::{Failure, Meeting, Team};
 use super::cores::on_cores;
 use super::coroutine::{self, Parked, Progress, Stacks, stacks_at_once};
+use super::faults;
 use super::grid::Grid;
 
 /// Runs a launch in clusters on so many cores, a cluster at a time on each.
 pub(super) fn run_clusters(grid: &Grid<'_>, cores: u64) {
     let work = || {
+        let _entered = faults::Entered::new(grid.request, true);
         let meetings = meetings(grid, 1);
         let mut gang = Gang::new(grid, &meetings);
         while let Some(cluster) = grid.take_cluster() {
@@ -83,6 +85,7 @@ impl Drop for Reserved {
 
 /// One core's part of a cooperative launch: every `cores`-th cluster.
 fn work(grid: &Grid<'_>, rendezvous: &Rendezvous, core: u64) {
+    let _entered = faults::Entered::new(grid.request, true);
     let clusters: Vec<u64> = (core..grid.clusters()).step_by(rendezvous.cores as usize).collect();
     let meetings = meetings(grid, clusters.len());
     let mut gang = Gang::new(grid, &meetings);

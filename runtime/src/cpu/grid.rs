@@ -11,7 +11,7 @@ use warpsmith_device::host::{Block as _, Context, outside};
 use super::block::Meeting;
 use super::cores::on_cores;
 use super::coroutine::{self, Parked, Stacks, blocks_at_once};
-use super::{CpuLaunch, CpuPanic, gang, panics, sequential};
+use super::{CpuLaunch, CpuPanic, faults, gang, panics, sequential};
 
 /// Threads that run without a look at whether another core's have panicked, unless a block has more.
 const THREADS_AT_ONCE: u64 = 4096;
@@ -68,6 +68,7 @@ impl Grid<'_> {
     fn work(&self) {
         let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
         let coroutines = needs_coroutines && self.threads > 1;
+        let _entered = faults::Entered::new(self.request, coroutines);
         let meeting = Meeting::new(block_dim, shared_bytes, coroutines).checked(self.request.checked);
         let mut context = Context::new(&meeting, self.request.scope());
         let mut stacks = Stacks::new(self.request.stack_bytes);

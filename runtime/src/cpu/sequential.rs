@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpsmith_device::host::{Block as _, Context, outside};
 
 use super::block::{Failure, Meeting};
-use super::coroutine;
 use super::gang::{self, Gang, Reserved, Seat, Verdict, meetings};
 use super::grid::Grid;
 use super::order::{Sequence, Turns};
 use super::panics;
 use super::schedule::Schedule;
+use super::{coroutine, faults};
 
 /// What sequences of one seed are for; those of a block's threads have 1 and up.
 const ORDER_OF_BLOCKS: u64 = 0;
@@ -19,12 +19,15 @@ const ORDER_OF_BLOCKS: u64 = 0;
 /// Runs the whole grid.
 pub(super) fn run(grid: &Grid<'_>, schedule: Schedule) {
     let request = grid.request;
+    let coroutines =
+        request.cooperative || request.cluster_dim.count() > 1 || (request.needs_coroutines && grid.threads > 1);
+    let _entered = faults::Entered::new(request, coroutines);
     if request.cooperative {
         let _stacks = Reserved::take(grid.blocks * u64::from(grid.threads));
         let all: Vec<u64> = (0..grid.clusters()).collect();
         let meetings = meetings(grid, all.len());
         Alive::new(grid, schedule, Gang::new(grid, &meetings)).run(&all, 1);
-    } else if request.cluster_dim.count() > 1 || (request.needs_coroutines && grid.threads > 1) {
+    } else if coroutines {
         let meetings = meetings(grid, 1);
         let mut alive = Alive::new(grid, schedule, Gang::new(grid, &meetings));
         let order = Sequence::new(schedule, grid.clusters(), ORDER_OF_BLOCKS);

@@ -17,6 +17,7 @@ use super::schedule::Schedule;
 use super::{CpuLaunch, CpuPanic, DEFAULT_STACK_BYTES, resident_blocks, run};
 use crate::constants::Values;
 
+mod faults;
 mod lanes;
 mod meetings;
 mod schedules;
