@@ -36,13 +36,13 @@
 //! stores, releasing) operation. What an address is known to point into stands there too: `.global` or `.shared`. Integers
 //! of 8 and 16 bits and what the hardware lacks for a type are loops around `atom.cas`, of the same scope and order.
 //!
-//! The CPU executor uses the host's atomics with the same order; to it, every scope is the whole system. There the threads of
-//! a block take turns where they meet, at barriers and warp operations: a loop that waits for an atomic that another thread of
+//! The CPU executor uses the host's atomics with the same order; to it, every scope is the whole system, unless it checks the
+//! launch. There the threads of a block take turns where they meet, at barriers and warp operations: a loop that waits for an atomic that another thread of
 //! the same block will write does not end.
 
 mod float;
 mod pair;
-mod scope;
+pub(crate) mod scope;
 mod value;
 mod word;
 
@@ -376,7 +376,10 @@ pub fn fence<S: ThreadScope>(order: Ordering) {
         }
     }
     #[cfg(not(warpsmith_device))]
-    core::sync::atomic::fence(order);
+    {
+        let _scope = scope::Scoped::new(S::NUMBER);
+        core::sync::atomic::fence(order);
+    }
 }
 
 /// One branch for each order, so that the order's number is a constant in each.

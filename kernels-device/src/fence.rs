@@ -6,7 +6,10 @@ pub fn threadfence_block() {
     #[cfg(warpsmith_device)]
     crate::intrinsics::membar_cta();
     #[cfg(not(warpsmith_device))]
-    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+    {
+        let _scope = crate::atomic::scope::Scoped::new(crate::atomic::code::BLOCK);
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+    }
 }
 
 /// Orders memory for all threads of the device. PTX: `membar.gl`.

@@ -90,6 +90,7 @@ impl Mbarrier {
         {
             // One core runs all threads of the block, in turns, so nobody else uses the word meanwhile.
             let word = self.word.get();
+            self.tell_checker();
             let arrive = |before| {
                 let word = one_arrived(before);
                 crate::host::Arrived { word, completes: phase(word) != phase(before) }
@@ -114,6 +115,7 @@ impl Mbarrier {
         }
         #[cfg(not(warpsmith_device))]
         {
+            self.tell_checker();
             let is_over = |word| phase(word) != phase(since.0);
             crate::host::current("Mbarrier::test_wait", |context| {
                 context.block().test_at(context.thread(), self.word.get(), &is_over)
@@ -141,6 +143,20 @@ impl Mbarrier {
                 });
                 assert!(is_over, "a thread that is alone in its block waits at an mbarrier for arrivals of others");
             }
+        }
+    }
+}
+
+#[cfg(not(warpsmith_device))]
+impl Mbarrier {
+    /// In code for the checker, an access to the word that it sees: whoever uses a barrier needs its initialisation before that.
+    #[inline(always)]
+    fn tell_checker(&self) {
+        #[cfg(warpsmith_checked)]
+        {
+            // SAFETY: the word is there and aligned, and one core runs all threads of a checked launch.
+            let word = unsafe { core::sync::atomic::AtomicU64::from_ptr(self.word.get()) };
+            let _ = word.load(core::sync::atomic::Ordering::Relaxed);
         }
     }
 }

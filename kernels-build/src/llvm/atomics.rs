@@ -92,15 +92,18 @@ impl Value {
             // SAFETY: callers ask this of atomics only.
             return unsafe { (api().LLVMGetOrdering)(self.0) };
         }
-        // SAFETY: the instruction is a compare-exchange.
-        let (success, failure) =
-            unsafe { ((api().LLVMGetCmpXchgSuccessOrdering)(self.0), (api().LLVMGetCmpXchgFailureOrdering)(self.0)) };
-        match (success, failure) {
-            (ordering::SEQUENTIAL, _) | (_, ordering::SEQUENTIAL) => ordering::SEQUENTIAL,
-            (ordering::RELEASE, ordering::ACQUIRE) => ordering::ACQUIRE_RELEASE,
-            (ordering::RELAXED, ordering::ACQUIRE) => ordering::ACQUIRE,
-            _ => success,
+        match self.exchange_orderings() {
+            [ordering::SEQUENTIAL, _] | [_, ordering::SEQUENTIAL] => ordering::SEQUENTIAL,
+            [ordering::RELEASE, ordering::ACQUIRE] => ordering::ACQUIRE_RELEASE,
+            [ordering::RELAXED, ordering::ACQUIRE] => ordering::ACQUIRE,
+            [success, _] => success,
         }
+    }
+
+    /// The orderings of a compare-exchange that succeeds, and of one that fails.
+    pub(crate) fn exchange_orderings(self) -> [i32; 2] {
+        // SAFETY: callers ask this of compare-exchanges only.
+        unsafe { [(api().LLVMGetCmpXchgSuccessOrdering)(self.0), (api().LLVMGetCmpXchgFailureOrdering)(self.0)] }
     }
 
     pub(crate) fn sync_scope(self) -> u32 {

@@ -72,6 +72,7 @@ mod host {
     use half::{bf16, f16};
 
     use super::{Word, code};
+    use crate::atomic::scope::Scoped;
 
     fn order_of(how: u32) -> Ordering {
         match code::decode(how).1 {
@@ -126,18 +127,21 @@ mod host {
             impl Word for $word {
                 #[inline]
                 unsafe fn load(pointer: *mut Self, how: u32) -> Self {
+                    let _scope = Scoped::new(code::decode(how).2);
                     // SAFETY: the caller's promise.
                     unsafe { $atomic::from_ptr(pointer) }.load(order_of(how))
                 }
 
                 #[inline]
                 unsafe fn store(pointer: *mut Self, value: Self, how: u32) {
+                    let _scope = Scoped::new(code::decode(how).2);
                     // SAFETY: the caller's promise.
                     unsafe { $atomic::from_ptr(pointer) }.store(value, order_of(how));
                 }
 
                 #[inline]
                 unsafe fn rmw(pointer: *mut Self, value: Self, how: u32) -> Self {
+                    let _scope = Scoped::new(code::decode(how).2);
                     // SAFETY: the caller's promise.
                     let atomic = unsafe { $atomic::from_ptr(pointer) };
                     // SAFETY: the caller's promise; both integers have one layout.
@@ -174,6 +178,7 @@ mod host {
 
                 #[inline]
                 unsafe fn cas(pointer: *mut Self, current: Self, new: Self, how: u32) -> Self {
+                    let _scope = Scoped::new(code::decode(how).2);
                     let order = order_of(how);
                     // SAFETY: the caller's promise.
                     let atomic = unsafe { $atomic::from_ptr(pointer) };

@@ -336,6 +336,20 @@ pub(super) fn mark(start: usize, bytes: usize, what: Mark) {
     unsafe { at(first + 1).write_bytes(bits(ADDRESSABLE), last - first - 1) };
 }
 
+/// Has nobody touch bytes of shared memory until they are [shown](show) again; what they hold is kept.
+pub(super) fn hide(start: usize, bytes: usize) {
+    for (granule, _) in super::shadow::granules(start, bytes) {
+        super::shadow::set_state(granule, super::shadow::state(granule) & !ADDRESSABLE);
+    }
+}
+
+/// Undoes [`hide`].
+pub(super) fn show(start: usize, bytes: usize) {
+    for (granule, bytes) in super::shadow::granules(start, bytes) {
+        super::shadow::set_state(granule, super::shadow::state(granule) | bytes as u8);
+    }
+}
+
 impl Piece {
     /// Memory that may be touched when it was [marked](Self::mark) so; and whether it holds zeros.
     ///
@@ -360,6 +374,12 @@ impl Piece {
     pub(crate) fn mark(&self, offset: usize, bytes: usize, what: Mark) {
         debug_assert!(offset + bytes <= self.bytes);
         mark(self.start + offset, bytes, what);
+    }
+
+    /// Gives the running block so many of its bytes, which hold nothing.
+    pub(crate) fn give_to_block(&self, bytes: usize) {
+        self.mark(0, bytes, Mark::Uninit);
+        super::clocks::give_shared(self.start, bytes);
     }
 
     /// Notes that bytes of another piece were copied into this: what held nothing there holds nothing here.

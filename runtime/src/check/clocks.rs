@@ -3,13 +3,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpsmith_device::abi::Scope;
 use warpsmith_device::host::{Context, Place, WARP_SIZE, lanes};
 
-use super::launch;
+use super::shadow::Atomic;
 use super::turns::{self, NOW, Who, owner};
+use super::{arena, launch};
 
 /// Warps of the largest block.
 const WARPS: usize = 32;
@@ -33,6 +34,8 @@ pub(crate) struct BlockClocks {
     threads: RefCell<HashMap<u32, Known>>,
     /// The logs of its named barriers.
     named: RefCell<HashMap<u32, u32>>,
+    /// The shared memory that it was given: where it starts in the watched range, and its bytes.
+    shared: RefCell<Vec<(usize, usize)>>,
     /// The first thread that ended without a panic.
     ended: Cell<Option<u32>>,
     /// Whether one ended by a panic.
@@ -45,8 +48,23 @@ struct Known {
     seen: Vec<Seen>,
     /// What it has read without acquiring it; its next acquiring fence does.
     pending: Vec<Seen>,
+    /// The part of it that its block released, which a fence for the block acquires.
+    pending_of_block: Vec<Seen>,
     /// What it knew at its last releasing fence, and when that was: what it writes without releasing releases that.
     fence: Option<(u32, Vec<Seen>)>,
+    /// The same of fences for the block, too: what it writes releases that to its block.
+    fence_of_block: Option<(u32, Vec<Seen>)>,
+}
+
+/// Whether the next atomic access or fence is for the threads of its block alone.
+static IN_BLOCK: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn is_in_block() -> bool {
+    IN_BLOCK.load(Ordering::Relaxed)
+}
+
+pub(super) fn set_in_block(is: bool) {
+    IN_BLOCK.store(is, Ordering::Relaxed);
 }
 
 /// The first so many entries of a log.
@@ -67,8 +85,18 @@ fn add(list: &mut Vec<Seen>, seen: Seen) {
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     logs: Vec<Log>,
-    /// The log of an atomic, by its address, and how much of it a wait at a barrier there gives.
-    by_address: HashMap<usize, (u32, u32)>,
+    by_address: HashMap<usize, Released>,
+}
+
+/// What was released at an address.
+#[derive(Debug, Default)]
+struct Released {
+    /// The log of what was released to all threads, and how much of it a wait at a barrier there gives.
+    to_all: Option<(u32, u32)>,
+    /// The logs of what threads of a block released to it at least, by the block's number.
+    to_blocks: HashMap<u64, u32>,
+    /// Whether something was released to a block alone.
+    has_private: bool,
 }
 
 /// What was released at one place, in order.
@@ -94,6 +122,31 @@ impl Logs {
     fn new_log(&mut self) -> u32 {
         self.logs.push(Log::default());
         u32::try_from(self.logs.len() - 1).expect("a launch has fewer atomics than four billion")
+    }
+
+    /// The log of an address.
+    fn log_of(&mut self, address: usize) -> u32 {
+        if let Some((log, _)) = self.by_address.get(&address).and_then(|released| released.to_all) {
+            return log;
+        }
+        let log = self.new_log();
+        self.by_address.entry(address).or_default().to_all = Some((log, 0));
+        log
+    }
+
+    /// The log of an address for what a block has released.
+    fn log_of_block(&mut self, address: usize, block: u64) -> u32 {
+        if let Some(&log) = self.by_address.get(&address).and_then(|released| released.to_blocks.get(&block)) {
+            return log;
+        }
+        let log = self.new_log();
+        self.by_address.entry(address).or_default().to_blocks.insert(block, log);
+        log
+    }
+
+    /// All of a log up to now.
+    fn all_of(&self, log: u32) -> Seen {
+        Seen { log, len: self.logs[log as usize].len }
     }
 
     fn append(&mut self, log: u32, groups: &[(Group, u32)], seen: &[Seen]) {
@@ -169,6 +222,7 @@ impl BlockClocks {
             known: RefCell::default(),
             threads: RefCell::default(),
             named: RefCell::default(),
+            shared: RefCell::default(),
             ended: Cell::new(None),
             panicked: Cell::new(false),
         }
@@ -188,6 +242,7 @@ impl BlockClocks {
         self.known.borrow_mut().clear();
         self.threads.borrow_mut().clear();
         self.named.borrow_mut().clear();
+        self.shared.borrow_mut().clear();
         self.ended.set(None);
         self.panicked.set(false);
     }
@@ -200,6 +255,19 @@ impl BlockClocks {
         let block = self.floor.get().max(NOW.grid.load(Ordering::Relaxed));
         NOW.block.store(block, Ordering::Relaxed);
         NOW.warp.store(self.warps[(thread / WARP_SIZE) as usize].get().max(block), Ordering::Relaxed);
+        if !std::ptr::eq(NOW.clocks.load(Ordering::Relaxed), self) {
+            self.turn_from_another();
+        }
+    }
+
+    /// Another block, or none, has run. Where blocks take turns and are of no cluster, each sees its own shared memory alone.
+    #[cold]
+    fn turn_from_another(&self) {
+        let takes_turns = launch::with(|launch| launch.blocks_take_turns()) == Some(true);
+        if takes_turns && NOW.clusters.load(Ordering::Relaxed) == 0 {
+            running(|before| before.shared.borrow().iter().for_each(|&(start, bytes)| arena::hide(start, bytes)));
+            self.shared.borrow().iter().for_each(|&(start, bytes)| arena::show(start, bytes));
+        }
         NOW.clocks.store(std::ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
     }
 
@@ -315,11 +383,12 @@ impl BlockClocks {
         launch::with(|launch| {
             let mut logs = launch.logs.borrow_mut();
             let (groups, seen) = self.knowledge(self.thread.get(), now());
-            let known = logs.by_address.get(&address).copied();
-            let (log, whole) = known.unwrap_or_else(|| (logs.new_log(), 0));
+            let log = logs.log_of(address);
             logs.append(log, &groups, &seen);
-            let len = logs.logs[log as usize].len;
-            logs.by_address.insert(address, (log, if completes { len } else { whole }));
+            if completes {
+                let len = logs.all_of(log).len;
+                logs.by_address.entry(address).or_default().to_all = Some((log, len));
+            }
         });
         self.go_on();
     }
@@ -327,7 +396,8 @@ impl BlockClocks {
     /// A thread finds that a phase of an mbarrier is over.
     pub(crate) fn leave_address(&self, thread: u32, address: usize) {
         launch::with(|launch| {
-            if let Some(&(log, len)) = launch.logs.borrow().by_address.get(&address) {
+            if let Some((log, len)) = launch.logs.borrow().by_address.get(&address).and_then(|released| released.to_all)
+            {
                 add(&mut self.threads.borrow_mut().entry(thread).or_default().seen, Seen { log, len });
             }
         });
@@ -361,18 +431,28 @@ impl BlockClocks {
     }
 
     /// The running thread makes an atomic access.
-    fn atomic(&self, address: usize, reads: bool, writes: bool, acquires: bool, releases: bool) {
+    fn atomic(&self, address: usize, does: Atomic) {
+        let Atomic { reads, writes, acquires, releases, in_block } = does;
         let thread = self.thread.get();
         launch::with(|launch| {
             let mut logs = launch.logs.borrow_mut();
             if !acquires && !releases && logs.by_address.is_empty() && self.threads.borrow().is_empty() {
                 return;
             }
-            if reads && let Some(&(log, _)) = logs.by_address.get(&address) {
-                let len = logs.logs[log as usize].len;
+            if reads && let Some(released) = logs.by_address.get(&address) {
+                let to_all = released.to_all.filter(|_| !in_block).map(|(log, _)| logs.all_of(log));
+                let to_block = released.to_blocks.get(&self.number.get()).filter(|_| in_block || released.has_private);
+                let to_block = to_block.map(|&log| logs.all_of(log));
                 let mut threads = self.threads.borrow_mut();
                 let known = threads.entry(thread).or_default();
-                add(if acquires { &mut known.seen } else { &mut known.pending }, Seen { log, len });
+                if acquires {
+                    to_all.into_iter().chain(to_block).for_each(|seen| add(&mut known.seen, seen));
+                } else {
+                    // A fence for the block may come, whose part of it what all may know is kept twice for.
+                    let to_block = released.to_blocks.get(&self.number.get()).map(|&log| logs.all_of(log));
+                    to_all.into_iter().for_each(|seen| add(&mut known.pending, seen));
+                    to_block.into_iter().for_each(|seen| add(&mut known.pending_of_block, seen));
+                }
             }
             if !writes {
                 return;
@@ -381,16 +461,24 @@ impl BlockClocks {
             if !reads {
                 logs.by_address.remove(&address);
             }
-            let released = if releases {
-                Some(self.knowledge(thread, now()))
-            } else {
-                let fence = self.threads.borrow().get(&thread).and_then(|known| known.fence.clone());
-                fence.map(|(turn, seen)| (self.knowledge(thread, turn).0, seen))
+            let now = releases.then(|| self.knowledge(thread, now()));
+            let at_fence = |fence: &Option<(u32, Vec<Seen>)>| {
+                fence.clone().map(|(turn, seen)| (self.knowledge(thread, turn).0, seen))
             };
-            if let Some((groups, seen)) = released {
-                let known = logs.by_address.get(&address).copied();
-                let (log, whole) = known.unwrap_or_else(|| (logs.new_log(), 0));
-                logs.by_address.insert(address, (log, whole));
+            let threads = self.threads.borrow();
+            let known = threads.get(&thread);
+            let to_block = now.clone().or_else(|| known.and_then(|known| at_fence(&known.fence_of_block)));
+            let to_all = now.or_else(|| known.and_then(|known| at_fence(&known.fence))).filter(|_| !in_block);
+            drop(threads);
+            if let Some((groups, seen)) = to_block {
+                let log = logs.log_of_block(address, self.number.get());
+                logs.append(log, &groups, &seen);
+                if to_all.is_none() {
+                    logs.by_address.entry(address).or_default().has_private = true;
+                }
+            }
+            if let Some((groups, seen)) = to_all {
+                let log = logs.log_of(address);
                 logs.append(log, &groups, &seen);
             }
         });
@@ -399,17 +487,28 @@ impl BlockClocks {
         }
     }
 
-    /// The running thread makes a fence.
-    fn fence(&self, acquires: bool, releases: bool) {
+    /// The running thread makes a fence, for all or for the threads of its block.
+    fn fence(&self, acquires: bool, releases: bool, in_block: bool) {
         let thread = self.thread.get();
         if acquires && let Some(known) = self.threads.borrow_mut().get_mut(&thread) {
-            for seen in std::mem::take(&mut known.pending) {
+            for seen in std::mem::take(&mut known.pending_of_block) {
+                add(&mut known.seen, seen);
+            }
+            let rest = if in_block { Vec::new() } else { std::mem::take(&mut known.pending) };
+            for seen in rest {
                 add(&mut known.seen, seen);
             }
         }
         if releases {
             let (_, seen) = self.knowledge(thread, now());
-            self.threads.borrow_mut().entry(thread).or_default().fence = Some((now(), seen));
+            let fence = Some((now(), seen));
+            let mut threads = self.threads.borrow_mut();
+            let known = threads.entry(thread).or_default();
+            if !in_block {
+                known.fence.clone_from(&fence);
+            }
+            known.fence_of_block = fence;
+            drop(threads);
             self.go_on();
         }
     }
@@ -502,12 +601,23 @@ pub(super) fn is_known(turn: u32, granule: usize) -> bool {
     running(|clocks| clocks.knows(turn, who, granule)).unwrap_or(false)
 }
 
+/// The running block is given shared memory.
+pub(super) fn give_shared(start: usize, bytes: usize) {
+    running(|clocks| clocks.shared.borrow_mut().push((start, bytes)));
+}
+
+/// Whether two threads are of different clusters.
+pub(super) fn are_of_different_clusters(one: Who, other: Who) -> bool {
+    let differ = launch::with(|launch| launch.cluster_of(one.block()) != launch.cluster_of(other.block()));
+    differ.unwrap_or(false)
+}
+
 /// The running thread makes an atomic access.
-pub(super) fn atomic(address: usize, reads: bool, writes: bool, acquires: bool, releases: bool) {
-    running(|clocks| clocks.atomic(address, reads, writes, acquires, releases));
+pub(super) fn atomic(address: usize, does: Atomic) {
+    running(|clocks| clocks.atomic(address, does));
 }
 
 /// The running thread makes a fence.
-pub(super) fn fence(acquires: bool, releases: bool) {
-    running(|clocks| clocks.fence(acquires, releases));
+pub(super) fn fence(acquires: bool, releases: bool, in_block: bool) {
+    running(|clocks| clocks.fence(acquires, releases, in_block));
 }

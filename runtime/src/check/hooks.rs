@@ -5,6 +5,7 @@
 use warpsmith_device::cast::{Loss, Number};
 use warpsmith_device::host::Place;
 
+use super::shadow::Atomic;
 use super::site::SiteKind;
 use super::{clocks, launch, observe, report, shadow};
 
@@ -124,13 +125,53 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_copy(to: *mut u8, from: *const
 pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, site: u32) {
     let Some(place) = launch::site(site) else { return };
     let SiteKind::Atomic { reads, writes, acquire, release } = place.kind else { return };
-    if writes {
-        observe::write(address.addr(), place.bytes as usize, site);
+    let in_block = clocks::is_in_block();
+    atomic(
+        address.addr(),
+        place.bytes as usize,
+        site,
+        Atomic { reads, writes, acquires: acquire, releases: release, in_block },
+    );
+}
+
+fn atomic(address: usize, bytes: usize, site: u32, does: Atomic) {
+    if does.writes {
+        observe::write(address, bytes, site);
     } else {
-        observe::read(address.addr(), place.bytes as usize, site);
+        observe::read(address, bytes, site);
     }
-    shadow::atomic(address.addr(), place.bytes as usize, site, reads, writes);
-    clocks::atomic(address.addr(), reads, writes, acquire, release);
+    shadow::atomic(address, bytes, site, does);
+    clocks::atomic(address, does);
+}
+
+/// Before a compare-exchange of at most eight bytes that expects these bits; whether it acquires where it fails, which makes it a
+/// load, and what it does else stands in the place.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_exchange(
+    address: *const u8,
+    expected: u64,
+    failing_acquires: u32,
+    site: u32,
+) {
+    let Some(place) = launch::site(site) else { return };
+    let SiteKind::Atomic { acquire, release, .. } = place.kind else { return };
+    let (address, bytes, in_block) = (address.addr(), place.bytes as usize, clocks::is_in_block());
+    let mut does = Atomic { reads: true, writes: true, acquires: acquire, releases: release, in_block };
+    if shadow::holds_other(address, bytes, expected) {
+        does = Atomic { writes: false, acquires: failing_acquires != 0, releases: false, ..does };
+    }
+    atomic(address, bytes, site, does);
+}
+
+/// Before and after an atomic access or a fence that is for the threads of its block alone; called by the device crate, as
+/// [`__warpsmith_check_lossy_cast`] is.
+#[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+#[unsafe(no_mangle)]
+pub(crate) extern "Rust" fn __warpsmith_check_in_block(starts: bool) {
+    clocks::set_in_block(starts);
 }
 
 /// Before a fence.
@@ -140,7 +181,7 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_atomic(address: *const u8, sit
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn __warpsmith_check_fence(site: u32) {
     if let Some(SiteKind::Fence { acquire, release }) = launch::site(site).map(|place| &place.kind) {
-        clocks::fence(*acquire, *release);
+        clocks::fence(*acquire, *release, clocks::is_in_block());
     }
 }
 
@@ -192,7 +233,10 @@ pub(super) fn keep() {
     let copy: unsafe extern "C" fn(*mut u8, *const u8, usize, u32) = __warpsmith_check_copy;
     let notes: [unsafe extern "C" fn(u32); 2] = [__warpsmith_check_fence, __warpsmith_check_overflow];
     let float: unsafe extern "C" fn(u32, f64, f64, f64, u32) = __warpsmith_check_non_finite;
-    std::hint::black_box((loads, stores, many, take, put, copy, notes, float));
+    let exchange: unsafe extern "C" fn(*const u8, u64, u32, u32) = __warpsmith_check_exchange;
+    std::hint::black_box((loads, stores, many, take, put, copy, notes, float, exchange));
+    #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
+    std::hint::black_box(__warpsmith_check_in_block as fn(_));
     #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
     std::hint::black_box(__warpsmith_check_lossy_cast as fn(_, _, _, _));
     warpsmith_device::host::keep_for_checker();

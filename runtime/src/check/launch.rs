@@ -53,6 +53,8 @@ pub(super) struct State<'a> {
     pub(super) logs: RefCell<Logs>,
     pub(super) found: RefCell<Found>,
     pub(super) seen: RefCell<Seen>,
+    /// Why what was found counts for nothing, where the checker could not follow the launch to its end.
+    failure: RefCell<Option<String>>,
     /// What the launch wrote, where that is to be compared.
     pub(super) log: RefCell<Option<Log>>,
 }
@@ -102,6 +104,14 @@ pub(crate) fn look_at_findings<R>(f: impl FnOnce(&[Finding]) -> R) -> Option<R> 
     with(|state| state.found.try_borrow().ok().map(|found| f(&found.findings))).flatten()
 }
 
+/// Notes that the checker cannot follow the launch any further; its hooks may not panic.
+#[cold]
+pub(super) fn fail(failure: String) {
+    with(|state| {
+        state.failure.borrow_mut().get_or_insert(failure);
+    });
+}
+
 /// The place with this number in the module of the launch.
 #[inline]
 pub(super) fn site<'a>(number: u32) -> Option<&'a Site> {
@@ -117,6 +127,7 @@ impl<'a> State<'a> {
             logs: RefCell::default(),
             found: RefCell::default(),
             seen: RefCell::default(),
+            failure: RefCell::default(),
             log: RefCell::default(),
         }
     }
@@ -159,7 +170,7 @@ fn position(number: u64, dim: Dim3) -> Dim3 {
 /// schedule for `None`; where outcomes are to be compared it is called for other schedules, too.
 ///
 /// # Errors
-/// When the system gives the checker no memory, and for a launch from a kernel that is checked itself.
+/// When the system gives the checker no memory, when the launch does more than it can follow, and for a launch from a kernel that is checked itself.
 pub(crate) fn run(
     request: CheckedLaunch<'_>,
     mut run: impl FnMut(Option<Schedule>) -> Result<(), CpuPanic>,
@@ -207,6 +218,9 @@ pub(super) fn once(
         observe::finish(&state);
         result
     };
+    if let Some(failure) = state.failure.take() {
+        return Err(failure);
+    }
     Ok(Once { result, findings: state.found.into_inner().findings, log: state.log.take().unwrap_or_default() })
 }
 

@@ -113,7 +113,12 @@ fn outside(offset: usize, bytes: usize, place: u32, does: &str) {
         let first = first_without(offset, bytes, ADDRESSABLE & 1);
         let region = arena::nearest(first);
         let inside = region.as_ref().filter(|region| (region.start..region.start + region.bytes).contains(&first));
-        let rule = if inside.is_some() { CheckRule::UseAfterFree } else { CheckRule::OutOfBounds };
+        // Blocks that are alive together hide what is theirs.
+        let is_anothers = inside.is_some_and(|region| !region.is_freed())
+            && shadow::is_shared(first / GRANULE)
+            && state.blocks_take_turns()
+            && NOW.clusters.load(Ordering::Relaxed) == 0;
+        let rule = if inside.is_some() && !is_anothers { CheckRule::UseAfterFree } else { CheckRule::OutOfBounds };
         // A copy may be at fault on both of its sides.
         let places = (place.into(), u64::from(does == "writes"));
         state.found.borrow_mut().count(rule, places, || {
@@ -121,6 +126,10 @@ fn outside(offset: usize, bytes: usize, place: u32, does: &str) {
             let name = memory.as_ref().map_or_else(|| "any buffer".to_owned(), |memory| memory.name.clone());
             let message = match (&region, inside) {
                 (_, Some(region)) if region.is_freed() => format!("{name} had been freed before the launch"),
+                (_, Some(_)) if is_anothers => {
+                    "that shared memory is another block's; only blocks of a cluster reach each other's, by `map_shared_rank`"
+                        .to_owned()
+                }
                 (_, Some(_)) => {
                     "that shared memory is of a block which has ended, or which has not asked for it".to_owned()
                 }
@@ -195,7 +204,10 @@ pub(super) fn misaligned(offset: usize, place: u32) {
 #[inline(never)]
 pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, value: Option<u64>) {
     launch::with(|state| {
-        let rule = if kind == Kind::WriteAfterWrite { CheckRule::ConflictingWrites } else { CheckRule::DataRace };
+        // Atomic accesses meet here only where they are not atomic for each other.
+        let are_torn = earlier.is_atomic() && access.is_atomic();
+        let is_conflict = kind == Kind::WriteAfterWrite && !are_torn;
+        let rule = if is_conflict { CheckRule::ConflictingWrites } else { CheckRule::DataRace };
         // One fault, whichever side comes first.
         let (a, b) = (u64::from(earlier.place()), u64::from(access.place()));
         state.found.borrow_mut().count(rule, (a.min(b), a.max(b)), || {
@@ -203,7 +215,11 @@ pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, v
             let memory = memory(state, offset, access.place());
             let place = if kind == Kind::WriteAfterRead { access } else { earlier }.place();
             let there = value_at(offset, launch::site(place), memory.as_ref());
-            let atomically = |access: Access| if access.is_atomic() { " atomically" } else { "" };
+            let atomically = |access: Access| match (access.is_atomic(), access.is_in_block()) {
+                (false, _) => "",
+                (true, false) => " atomically",
+                (true, true) => " atomically for its block",
+            };
             let new = value
                 .and_then(|value| Some(format!(" {}", print(value, launch::site(access.place())?, memory.as_ref()))))
                 .unwrap_or_default();
@@ -219,7 +235,14 @@ pub(super) fn race(offset: usize, kind: Kind, earlier: Access, access: Access, v
                 == (&other_side.file, other_side.line, other_side.column)
                 && side.line > 0
                 && [earlier, access].iter().all(|access| is_plain(*access));
-            let message = if is_one_line { in_one_line(kind) } else { unordered(who, other, offset) };
+            let message = if are_torn {
+                "block-scoped atomics of different blocks do not order nor exclude each other: take `device()`, or the atomic's own \
+                 methods, which are for all threads"
+            } else if is_one_line {
+                in_one_line(kind)
+            } else {
+                unordered(who, other, offset)
+            };
             Finding { other: Some(other_side), memory, ..finding(state, rule, side, message) }
         });
     });

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::arena::{ADDRESSABLE, INITIALISED, SHARED_BYTES, WATCHED};
 use super::report;
 use super::split;
-use super::turns::{NOW, Who, owner};
+use super::turns::{NOBODYS_TURN, NOW, Who, owner};
 
 /// Bytes of a granule.
 pub(super) const GRANULE: usize = 4;
@@ -16,13 +16,24 @@ pub(super) const GRANULE: usize = 4;
 /// Granules of shared memory lie below this.
 const SHARED_GRANULES: usize = SHARED_BYTES / GRANULE;
 
+/// What an atomic access does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Atomic {
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    pub(super) acquires: bool,
+    pub(super) releases: bool,
+    /// Whether it is atomic and ordered for the threads of its block alone.
+    pub(super) in_block: bool,
+}
+
 /// An access: in which turn, and from where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Access {
     /// 0 for none; [`SPLIT`] where each byte has a cell of its own.
     pub(super) turn: u32,
-    /// The place above eight bits: four for the bytes, [`ATOMIC`], and what is said of two reads.
+    /// The place above eight bits: four for the bytes, [`ATOMIC`], and what is said of two reads. On top [`IN_BLOCK`].
     pub(super) what: u32,
 }
 
@@ -30,6 +41,8 @@ pub(super) struct Access {
 pub(super) const ATOMIC: u32 = 0x10;
 /// In `Access::what`: all bytes of a granule.
 pub(super) const ALL: u32 = 0x0F;
+/// In `Access::what`: of an atomic access, that it is atomic for its block alone.
+pub(super) const IN_BLOCK: u32 = 1 << 31;
 /// In `what` of a cell's read: there is [another](other).
 pub(super) const HAS_OTHER: u32 = 0x20;
 /// In `what` of a cell's read: it and the other are plain and of different warps of a block, or of different blocks.
@@ -40,18 +53,25 @@ pub(super) const APART: u32 = WARPS_APART | BLOCKS_APART;
 pub(super) const SPLIT: u32 = u32::MAX;
 
 /// Places above this are not told apart.
-const MOST_PLACES: u32 = (1 << 24) - 1;
+const MOST_PLACES: u32 = (1 << 23) - 1;
 
 impl Access {
     pub(super) const NONE: Self = Self { turn: 0, what: 0 };
 
+    /// No read, of a cell whose own write does not stand for all writes of its turn.
+    const NONE_YET: Self = Self { turn: NOBODYS_TURN, what: 0 };
+
     /// The number of the place.
     pub(super) fn place(self) -> u32 {
-        self.what >> 8
+        (self.what & !IN_BLOCK) >> 8
     }
 
     pub(super) fn is_atomic(self) -> bool {
         self.what & ATOMIC != 0
+    }
+
+    pub(super) fn is_in_block(self) -> bool {
+        self.what & IN_BLOCK != 0
     }
 
     pub(super) fn bytes(self) -> u32 {
@@ -112,6 +132,10 @@ const BLOCK: u64 = 1 << Who::THREAD_BITS;
 #[inline(always)]
 pub(super) fn distance(differing: u64) -> u32 {
     u32::from(differing != 0) + u32::from(differing >= WARP) + u32::from(differing >= BLOCK)
+}
+
+pub(super) fn are_of_different_blocks(a: u64, b: u64) -> bool {
+    a ^ b >= BLOCK
 }
 
 /// Whether barriers of this thread's warp or block order a turn, which is not older than the launch, before its own; or whether it is
@@ -248,7 +272,7 @@ fn read_states<const N: usize>(granule: usize) -> u128 {
 #[inline(always)]
 pub(super) fn read(cell: &mut Cell, granule: usize, what: u32) {
     let turn = NOW.turn.load(Ordering::Relaxed);
-    if cell.read.turn == turn {
+    if is_read(cell) {
         return;
     }
     if is_read_simply(cell) {
@@ -256,6 +280,12 @@ pub(super) fn read(cell: &mut Cell, granule: usize, what: u32) {
         return;
     }
     read_after(cell, granule, what);
+}
+
+/// Whether a read of the whole granule was noted in this turn that stands for all others.
+#[inline(always)]
+fn is_read(cell: &Cell) -> bool {
+    cell.read.turn == NOW.turn.load(Ordering::Relaxed) && cell.read.what & (ALL | ATOMIC) == ALL
 }
 
 /// Whether a read of the whole granule has to look at no access of another thread in this launch.
@@ -270,8 +300,8 @@ fn is_read_simply(cell: &Cell) -> bool {
 #[inline(always)]
 fn read_all(cells: &mut [Cell], granule: usize, what: u32) {
     let turn = NOW.turn.load(Ordering::Relaxed);
-    if cells.iter().all(|cell| cell.read.turn == turn || is_read_simply(cell)) {
-        for cell in cells.iter_mut().filter(|cell| cell.read.turn != turn) {
+    if cells.iter().all(|cell| is_read(cell) || is_read_simply(cell)) {
+        for cell in cells.iter_mut().filter(|cell| !is_read(cell)) {
             cell.read = Access { turn, what };
         }
         return;
@@ -295,6 +325,9 @@ extern "C" fn read_after(cell: &mut Cell, granule: usize, what: u32) {
     if !is_met(cell.write.turn) || (before < start && !is_old) {
         return read_after_any(cell, granule, what);
     }
+    if before == NOW.turn.load(Ordering::Relaxed) {
+        return read_again(cell, what);
+    }
     // The write was no split's, so that this turn was given; and after the block's start to one of its threads.
     if before >= block {
         let differing = owner(before) ^ NOW.who.load(Ordering::Relaxed);
@@ -303,6 +336,14 @@ extern "C" fn read_after(cell: &mut Cell, granule: usize, what: u32) {
         }
     }
     replace_read(cell, what);
+}
+
+/// Notes a read of a granule some bytes of which were read in this turn, or all of them atomically: what was plain stays so.
+#[inline(never)]
+extern "C" fn read_again(cell: &mut Cell, what: u32) {
+    if what & ATOMIC == 0 || (cell.read.is_atomic() && cell.read.bytes() != ALL) {
+        replace_read(cell, what);
+    }
 }
 
 /// Whether a turn is this one, before the launch, or before the last barrier of the running block that runs alone.
@@ -318,6 +359,9 @@ fn is_met(turn: u32) -> bool {
 fn read_after_any(cell: &mut Cell, granule: usize, what: u32) {
     if !is_before(cell.write, granule) && split::read_unordered(cell, granule, what) {
         return;
+    }
+    if cell.read.turn == NOW.turn.load(Ordering::Relaxed) {
+        return read_again(cell, what);
     }
     if is_before(cell.read, granule) {
         return replace_read(cell, what);
@@ -358,13 +402,20 @@ fn keep_farthest(cell: &mut Cell, granule: usize, what: u32) {
     let has_other = cell.read.what & HAS_OTHER != 0 && !is_before(*kept, granule);
     let differing = if has_other { owner(kept.turn) ^ who } else { 0 };
     // What is farther from this one stays.
-    if distance(differing) <= distance(read) {
+    let is_other_cluster = |access: Access| super::clocks::are_of_different_clusters(Who(owner(access.turn)), Who(who));
+    let is_in_cluster_for_other = NOW.clusters.load(Ordering::Relaxed) != 0
+        && read.min(differing) >= BLOCK
+        && is_other_cluster(*kept)
+        && !is_other_cluster(cell.read);
+    if distance(differing) <= distance(read) && !is_in_cluster_for_other {
         *kept = cell.read.alone();
     }
     let apart = match read.max(differing) {
         _ if (what | kept.what) & ATOMIC != 0 => 0,
         ..WARP => 0,
         WARP..BLOCK => WARPS_APART,
+        // A barrier of a cluster may order both, and not a third.
+        BLOCK.. if NOW.clusters.load(Ordering::Relaxed) != 0 => 0,
         BLOCK.. => BLOCKS_APART,
     };
     cell.read = Access { turn: NOW.turn.load(Ordering::Relaxed), what: what | HAS_OTHER | apart };
@@ -715,9 +766,28 @@ pub(super) fn copy_marks(to: usize, from: usize, bytes: usize) {
     if to <= from { (0..bytes).for_each(one) } else { (0..bytes).rev().for_each(one) }
 }
 
+/// Has other writes of this turn be noted after one that does not stand for all of them: one that is atomic, or of some bytes.
+#[inline(always)]
+pub(super) fn let_others_follow(cell: &mut Cell) {
+    if cell.read.turn == 0 {
+        cell.read = Access::NONE_YET;
+    }
+}
+
+/// Whether other bits than these are at an address now; false where it is none that is watched.
+pub(super) fn holds_other(address: usize, bytes: usize, bits: u64) -> bool {
+    let is_watched = watched(address).is_some_and(|offset| is_open(offset, bytes));
+    let byte = |at: usize| {
+        // SAFETY: the byte is open, and nobody but this thread uses the memory of a launch that is checked.
+        unsafe { std::ptr::with_exposed_provenance::<u8>(address + at).read_volatile() }
+    };
+    is_watched && (0..bytes.min(8)).any(|at| byte(at) != (bits >> (8 * at)) as u8)
+}
+
 /// Looks at an atomic access, which holds its bytes together: 1, 2, 4, 8 or 16, aligned.
 #[inline(never)]
-pub(super) fn atomic(address: usize, bytes: usize, place: u32, reads: bool, writes: bool) {
+pub(super) fn atomic(address: usize, bytes: usize, place: u32, does: Atomic) {
+    let Atomic { reads, writes, in_block, .. } = does;
     let Some(offset) = watched(address) else { return };
     look_at_alignment(offset, place);
     if !is_open(offset, bytes) || !has_states(offset, bytes, reads) {
@@ -732,9 +802,14 @@ pub(super) fn atomic(address: usize, bytes: usize, place: u32, reads: bool, writ
     for (granule, bytes) in granules(offset, bytes) {
         // SAFETY: the range is open.
         let cell = unsafe { &mut *cell(granule) };
-        let what = what(place, bytes) | ATOMIC;
+        let what = what(place, bytes) | ATOMIC | if in_block { IN_BLOCK } else { 0 };
         match (writes, bytes == ALL) {
-            (true, true) => write(cell, granule, what, None),
+            (true, true) => {
+                write(cell, granule, what, None);
+                if cell.write.is_atomic() {
+                    let_others_follow(cell);
+                }
+            }
             (true, false) => split::write_some(cell, granule, what, None),
             (false, true) => read(cell, granule, what),
             (false, false) => split::read_some(cell, granule, what),

@@ -5,15 +5,17 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use super::launch;
 use super::map::Reserved;
 use super::report;
 use super::shadow::{
-    ALL, APART, ATOMIC, Access, Cell, GRANULE, HAS_OTHER, SPLIT, is_before, other as other_of, read, write,
+    ALL, APART, ATOMIC, Access, Cell, GRANULE, HAS_OTHER, IN_BLOCK, SPLIT, are_of_different_blocks, is_before,
+    let_others_follow, other as other_of, read, write,
 };
-use super::turns::NOW;
+use super::turns::{NOW, owner};
 
 /// Cells of single bytes are kept by fours: most groups, and how many are made writable at once.
-const MOST_GROUPS: usize = 1 << 27;
+const MOST_GROUPS: usize = if cfg!(test) { 1 << 17 } else { 1 << 27 };
 const STEP: usize = 1 << 14;
 const GROUP_BYTES: usize = size_of::<Group>();
 /// Groups whose memory is kept for the next launch: 192 MiB.
@@ -80,9 +82,13 @@ pub(super) fn other<'a>(cell: &Cell) -> &'a mut Access {
 
 /// Gives each byte of a granule a cell of its own.
 fn take_apart<'a>(cell: &mut Cell, granule: usize) -> &'a mut [Cell; GRANULE] {
-    let at = NEXT.load(Ordering::Relaxed);
-    if at >= OPEN.load(Ordering::Relaxed) {
-        more();
+    let mut at = NEXT.load(Ordering::Relaxed);
+    if at >= OPEN.load(Ordering::Relaxed)
+        && let Err(failure) = more()
+    {
+        launch::fail(failure);
+        // Whatever is found from here on counts for nothing.
+        at = 0;
     }
     NEXT.store(at + 1, Ordering::Relaxed);
     let of_byte = |access: Access, byte: usize| {
@@ -105,7 +111,11 @@ fn take_apart<'a>(cell: &mut Cell, granule: usize) -> &'a mut [Cell; GRANULE] {
                 (_, 0) => read,
                 _ => Access { what: read.what | HAS_OTHER, ..read },
             };
-            Cell { write: of_byte(before.write, byte), read }
+            let mut cell = Cell { write: of_byte(before.write, byte), read };
+            if cell.write.is_atomic() {
+                let_others_follow(&mut cell);
+            }
+            cell
         }),
         others: std::array::from_fn(|byte| of_byte(other, byte)),
     };
@@ -118,13 +128,14 @@ fn take_apart<'a>(cell: &mut Cell, granule: usize) -> &'a mut [Cell; GRANULE] {
 
 #[cold]
 #[inline(never)]
-fn more() {
+fn more() -> Result<(), String> {
     let open = OPEN.load(Ordering::Relaxed);
-    assert!(
-        open < MOST_GROUPS,
-        "the checker keeps track of {MOST_GROUPS} places whose bytes threads access one by one, and this launch has more; check \
-         a smaller one"
-    );
+    if open >= MOST_GROUPS {
+        return Err(format!(
+            "the checker keeps track of {MOST_GROUPS} places whose bytes threads access one by one, and this launch has more; check a \
+             smaller one"
+        ));
+    }
     let mut memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let memory = match &mut *memory {
         Some(memory) => memory,
@@ -134,11 +145,16 @@ fn more() {
                 .in_large_pages(),
         ),
     };
-    memory
-        .open(open * GROUP_BYTES, (open + STEP) * GROUP_BYTES)
-        .expect("the system gives the checker memory for single bytes");
+    let opened = memory.open(open * GROUP_BYTES, (open + STEP) * GROUP_BYTES);
+    match opened {
+        Err(error) if open > 0 => {
+            return Err(format!("the checker gets no memory for single bytes from the system: {error}"));
+        }
+        opened => opened.expect("the system gives the checker memory for the first single bytes"),
+    }
     GROUPS.store(memory.start(), Ordering::Relaxed);
     OPEN.store(open + STEP, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Notes a read of some bytes of a granule.
@@ -146,7 +162,9 @@ fn more() {
 pub(super) fn read_some(cell: &mut Cell, granule: usize, what: u32) {
     let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
     let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
-    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) {
+    // Atomic and plain reads of a turn are kept apart.
+    let is_mixed = cell.read.turn == turn && (cell.read.what ^ what) & ATOMIC != 0;
+    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || is_mixed {
         return read_apart(cell, granule, what);
     }
     let others = if cell.read.turn == turn { cell.read.what & (ALL | HAS_OTHER | APART) } else { 0 };
@@ -159,11 +177,13 @@ pub(super) fn write_some(cell: &mut Cell, granule: usize, what: u32, value: Opti
     let (turn, grid) = (NOW.turn.load(Ordering::Relaxed), NOW.grid.load(Ordering::Relaxed));
     let is_old_or_own = |access: Access| access.turn < grid || access.turn == turn;
     let has_new_other = cell.read.what & HAS_OTHER != 0 && cell.read.turn >= grid;
-    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || has_new_other {
+    let is_mixed = cell.write.turn == turn && (cell.write.what ^ what) & ATOMIC != 0;
+    if !is_old_or_own(cell.write) || !is_old_or_own(cell.read) || has_new_other || is_mixed {
         return write_apart(cell, granule, what, value);
     }
     let others = if cell.write.turn == turn { cell.write.bytes() } else { 0 };
     cell.write = Access { turn, what: what | others };
+    let_others_follow(cell);
 }
 
 #[inline(never)]
@@ -183,8 +203,16 @@ fn write_apart(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
     let group = group(cell).unwrap_or_else(|| take_apart(cell, granule));
     let mut bytes = what & ALL;
     while bytes != 0 {
-        write(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL, value);
+        write_byte(&mut group[bytes.trailing_zeros() as usize % GRANULE], granule, what | ALL, value);
         bytes &= bytes - 1;
+    }
+}
+
+/// Notes a write of a byte that has a cell of its own.
+fn write_byte(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
+    write(cell, granule, what, value);
+    if cell.write.is_atomic() {
+        let_others_follow(cell);
     }
 }
 
@@ -212,7 +240,7 @@ pub(super) fn read_unordered(cell: &mut Cell, granule: usize, what: u32) -> bool
 #[inline(never)]
 pub(super) fn write_unordered(cell: &mut Cell, granule: usize, what: u32, value: Option<u64>) {
     if let Some(group) = group(cell) {
-        return group.iter_mut().for_each(|cell| write(cell, granule, what, value));
+        return group.iter_mut().for_each(|cell| write_byte(cell, granule, what, value));
     }
     void_old(cell);
     look(cell, cell.write, granule, what, Kind::WriteAfterWrite, value);
@@ -230,11 +258,17 @@ pub(super) enum Kind {
     WriteAfterRead,
 }
 
+/// Whether two atomic accesses are not atomic for each other: of different blocks, and one of them is for its own alone.
+fn is_torn(earlier: Access, what: u32) -> bool {
+    (earlier.what | what) & IN_BLOCK != 0
+        && are_of_different_blocks(owner(earlier.turn), NOW.who.load(Ordering::Relaxed))
+}
+
 /// Reports an earlier access that nothing orders before this one.
 fn look(cell: &Cell, earlier: Access, granule: usize, what: u32, kind: Kind, value: Option<u64>) {
     if is_before(earlier, granule)
         || earlier.bytes() & what & ALL == 0
-        || (earlier.is_atomic() && what & ATOMIC != 0)
+        || (earlier.is_atomic() && what & ATOMIC != 0 && !is_torn(earlier, what))
         || super::clocks::is_known(earlier.turn, granule)
     {
         return;

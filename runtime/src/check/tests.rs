@@ -130,6 +130,16 @@ impl Launch {
         observers: Observers<'_>,
         body: impl Fn() + Sync,
     ) -> (Result<(), CpuPanic>, Vec<Finding>) {
+        self.try_run(arguments, observers, body).expect("the system gives the checker memory")
+    }
+
+    /// As `run_observed`, where the checker may fail.
+    fn try_run(
+        &self,
+        arguments: &[Argument],
+        observers: Observers<'_>,
+        body: impl Fn() + Sync,
+    ) -> Result<(Result<(), CpuPanic>, Vec<Finding>), String> {
         let thread = |_: &Scope| body();
         let request = CpuLaunch {
             kernel: "test::kernel",
@@ -161,7 +171,7 @@ impl Launch {
             observers,
         };
         let run = |other: Option<Schedule>| cpu::run(&CpuLaunch { schedule: other.or(Some(self.schedule)), ..request });
-        super::run(checked, run).expect("the system gives the checker memory")
+        super::run(checked, run)
     }
 
     /// What the kernel is found to do wrong.

@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::clocks::BlockClocks;
+use super::launch;
 use super::map::Reserved;
 
 /// Most turns of a launch.
@@ -55,11 +56,11 @@ pub(super) struct Now {
 
 pub(super) static NOW: Now = Now {
     turn: AtomicU32::new(0),
-    next: AtomicU32::new(1),
-    grid: AtomicU32::new(1),
+    next: AtomicU32::new(FIRST_TURN),
+    grid: AtomicU32::new(FIRST_TURN),
     start: AtomicU32::new(u32::MAX),
-    block: AtomicU32::new(1),
-    warp: AtomicU32::new(1),
+    block: AtomicU32::new(FIRST_TURN),
+    warp: AtomicU32::new(FIRST_TURN),
     end: AtomicU32::new(0),
     clusters: AtomicU32::new(0),
     observed: AtomicU32::new(0),
@@ -67,6 +68,11 @@ pub(super) static NOW: Now = Now {
     owners: AtomicUsize::new(0),
     clocks: AtomicPtr::new(std::ptr::null_mut()),
 };
+
+/// A turn that is nobody's and before all others.
+pub(super) const NOBODYS_TURN: u32 = 1;
+/// The first that is given.
+const FIRST_TURN: u32 = NOBODYS_TURN + 1;
 
 /// The owners of a launch's turns, the first of which is `FIRST`.
 static OWNERS: Mutex<Option<Reserved>> = Mutex::new(None);
@@ -104,9 +110,13 @@ pub(super) fn owner(turn: u32) -> u64 {
 /// Gives the thread a turn.
 #[inline]
 pub(super) fn give(who: Who) {
-    let turn = NOW.next.load(Ordering::Relaxed);
-    if turn >= NOW.end.load(Ordering::Relaxed) {
-        more();
+    let mut turn = NOW.next.load(Ordering::Relaxed);
+    if turn >= NOW.end.load(Ordering::Relaxed)
+        && let Err(failure) = more()
+    {
+        launch::fail(failure);
+        // The last is given again; whatever is found from here on counts for nothing.
+        turn -= 1;
     }
     NOW.next.store(turn + 1, Ordering::Relaxed);
     let owners = std::ptr::with_exposed_provenance_mut::<u64>(NOW.owners.load(Ordering::Relaxed));
@@ -119,14 +129,16 @@ pub(super) fn give(who: Who) {
 /// Makes places for more turns.
 #[cold]
 #[inline(never)]
-fn more() {
+fn more() -> Result<(), String> {
     let first = FIRST.load(Ordering::Relaxed);
     let count = NOW.end.load(Ordering::Relaxed) - first;
-    assert!(
-        count < MOST_TURNS,
-        "the checker has counted {MOST_TURNS} turns of threads in one launch and has no more; check a smaller one"
-    );
-    open(first, count + STEP).expect("the system gives the checker memory for the turns of threads");
+    if count >= MOST_TURNS {
+        return Err(format!(
+            "the checker has counted {MOST_TURNS} turns of threads in one launch and has no more; check a smaller one"
+        ));
+    }
+    open(first, count + STEP)
+        .map_err(|error| format!("the checker gets no memory for the turns of threads from the system: {error}"))
 }
 
 /// Makes places for so many turns from the first of the launch on.
@@ -146,7 +158,7 @@ fn open(first: u32, count: u32) -> io::Result<()> {
 pub(super) fn start_launch() -> io::Result<()> {
     if NOW.next.load(Ordering::Relaxed) > ENOUGH_FOR_A_LAUNCH {
         super::arena::forget_accesses();
-        NOW.next.store(1, Ordering::Relaxed);
+        NOW.next.store(FIRST_TURN, Ordering::Relaxed);
     }
     let next = NOW.next.load(Ordering::Relaxed);
     FIRST.store(next, Ordering::Relaxed);

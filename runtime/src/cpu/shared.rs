@@ -129,7 +129,7 @@ impl Region {
             // SAFETY: the region has this size, and no thread of the new block has its address yet.
             unsafe { self.ptr.as_ptr().write_bytes(POISON, self.layout.size()) };
             if let Some(piece) = &self.watched {
-                piece.mark(0, self.layout.size(), Mark::Uninit);
+                piece.give_to_block(self.layout.size());
             }
         }
         self.ptr.as_ptr()

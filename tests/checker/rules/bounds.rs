@@ -482,3 +482,50 @@ fn a_buffer_that_moved_between_owners_is_still_there() {
         Ok(())
     }));
 }
+
+/// Each block publishes where its shared memory lies, and after the barrier of the grid reads its own, or the next one's. Then it reads
+/// its own again.
+///
+/// # Safety
+/// `places` has an element a block.
+#[kernel]
+unsafe fn abroad(places: *mut usize, mut y: GridSliceMut<u32>, fault: bool) {
+    let (own, t) = (block_idx().x as usize, thread_idx().x as usize);
+    let tile = shared!([u32; 33]).cast::<u32>();
+    // SAFETY: a slot a thread, one more for the first one, and a place a block.
+    unsafe {
+        *tile.add(t) = t as u32;
+        if t == 0 {
+            *tile.add(32) = 7;
+            *places.add(own) = tile.expose_provenance();
+        }
+    }
+    this_grid().sync();
+    let other = if fault { (own + 1) % grid_dim().x as usize } else { own };
+    // SAFETY: some block's.
+    let there = std::ptr::with_exposed_provenance::<u32>(unsafe { *places.add(other) });
+    // SAFETY: the fault is that it may be another block's.
+    let read = unsafe { *there.add(t) };
+    this_grid().sync();
+    if let Some(y) = y.get_mut(&global_idx()) {
+        // SAFETY: the block's own, written before the barriers.
+        *y = read + unsafe { *tile.add(32 - t) };
+    }
+}
+
+#[test]
+fn another_blocks_shared_memory() {
+    let launch = |stream: &Stream, fault: bool| {
+        let (places, mut y) = (stream.zeroed::<usize>(3)?, stream.zeroed(96)?);
+        let address = places.as_device_ptr().cast_mut();
+        // SAFETY: three blocks and as many places.
+        unsafe { abroad::launch(stream, LaunchConfig::new(3, 32).cooperative(), address, &mut y, fault) }
+    };
+    for schedule in warpsmith_checker_tests::SCHEDULES {
+        silent(&warpsmith_checker_tests::findings_under(schedule, |stream| launch(stream, false)));
+        let findings = warpsmith_checker_tests::findings_under(schedule, |stream| launch(stream, true));
+        let finding = warpsmith_checker_tests::caught(CheckRule::OutOfBounds, &findings);
+        assert!(finding.message.starts_with("that shared memory is another block's"), "under {schedule}: {finding}");
+        assert_eq!((findings.len(), finding.count), (1, 96), "under {schedule}: {finding}");
+    }
+}

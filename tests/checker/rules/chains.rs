@@ -237,6 +237,35 @@ fn a_pipeline_of_mbarriers_whose_consumer_frees_a_slot_too_early() {
     always_silent(piped::<false, 2>);
 }
 
+/// One thread makes an mbarrier, and all arrive at it; if `MEET`, after a barrier of the block.
+#[kernel]
+fn made_and_used<const MEET: bool>() {
+    let barrier = shared!(Mbarrier);
+    if thread_idx().x == 0 {
+        // SAFETY: one thread does, and the others come past the barrier first, if there is one.
+        unsafe { Mbarrier::init(barrier, 64) };
+    }
+    if MEET {
+        sync_threads();
+    }
+    // SAFETY: it lies there as long as the block.
+    let barrier = unsafe { &*barrier };
+    let _ = barrier.arrive();
+}
+
+fn made<const MEET: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    made_and_used::launch::<MEET>(stream, LaunchConfig::new(2, 64))
+}
+
+#[test]
+fn an_mbarrier_that_is_used_without_a_barrier_after_its_making() {
+    let lines = ["Mbarrier::init", "barrier.arrive()"];
+    let apart = Apart::Threads;
+    Meeting { rule: DataRace, kernel: "made_and_used", lines, memory: "shared memory", apart }
+        .is_always_found(made::<false>);
+    always_silent(made::<true>);
+}
+
 /// A record that is copied whole, with padding.
 #[repr(C)]
 #[derive(Clone, Copy, KernelValue)]

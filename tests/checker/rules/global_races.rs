@@ -1,9 +1,9 @@
 //! Reads and writes of device memory that nothing orders, and what orders them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use warpsmith::CheckRule::DataRace;
-use warpsmith::atomic::{DeviceScope, fence};
+use warpsmith::CheckRule::{ConflictingWrites, DataRace};
+use warpsmith::atomic::{BlockScope, DeviceScope, fence};
 use warpsmith::prelude::*;
 use warpsmith::{Schedule, atomic};
 use warpsmith_checker_tests::{Apart, Meeting, always_silent, findings_under};
@@ -371,4 +371,314 @@ fn one_launch_comes_after_another() {
         }
         Ok(())
     });
+}
+
+/// Threads look at a word, and exchange it if it holds what it never holds, or what it does.
+///
+/// # Safety
+/// `word` has an element.
+#[kernel]
+unsafe fn exchanged_if<const SUCCEEDS: bool>(word: *mut u32, mut output: GridSliceMut<u32>) {
+    let expected = if SUCCEEDS { 0 } else { 99 };
+    // SAFETY: there is a word.
+    let _ = unsafe { AtomicU32::from_ptr(word) }.compare_exchange(expected, 5, Ordering::Relaxed, Ordering::Relaxed);
+    // SAFETY: as above.
+    let value = unsafe { *word };
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = value;
+    }
+}
+
+fn exchanging<const SUCCEEDS: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let (word, mut output) = (stream.zeroed(1)?, stream.zeroed(128)?);
+    // SAFETY: there is a word.
+    unsafe { exchanged_if::launch::<SUCCEEDS>(stream, LaunchConfig::new(1, 64), raw(&word), &mut output) }
+}
+
+#[test]
+fn an_exchange_that_fails_only_reads() {
+    race("exchanged_if", ["compare_exchange(expected", "= unsafe { *word }"], "`word`", Apart::Threads)
+        .is_always_found(exchanging::<true>);
+    always_silent(exchanging::<false>);
+}
+
+/// Block 0 leaves a value and says so with an exchange that succeeds, or with one that fails and so releases nothing; block 1 looks.
+///
+/// # Safety
+/// `value` has an element.
+#[kernel]
+unsafe fn said_by_exchange<const FAILS: bool>(value: *mut u32, flag: &[AtomicU32], mut output: GridSliceMut<u32>) {
+    if thread_idx().x > 0 {
+        return;
+    }
+    let mut seen = 0;
+    if block_idx().x == 0 {
+        flag[0].store(3, Ordering::Relaxed);
+        // SAFETY: there is one.
+        unsafe { *value = 7 };
+        let expected = if FAILS { 4 } else { 3 };
+        let _ = flag[0].compare_exchange(expected, 1, Ordering::Release, Ordering::Relaxed);
+    } else if flag[0].load(Ordering::Acquire) != 0 {
+        // SAFETY: as above.
+        seen = unsafe { *value };
+    }
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = seen;
+    }
+}
+
+fn saying<const FAILS: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let (value, mut flag, mut output) = (stream.zeroed(1)?, stream.zeroed::<u32>(1)?, stream.zeroed(64)?);
+    // SAFETY: there is a value.
+    unsafe { said_by_exchange::launch::<FAILS>(stream, LaunchConfig::new(2, 32), raw(&value), &mut flag, &mut output) }
+}
+
+#[test]
+fn an_exchange_that_fails_releases_nothing() {
+    let findings = findings_under(Schedule::Ascending, saying::<true>);
+    race("said_by_exchange", ["*value = 7", "seen = unsafe { *value }"], "`value`", Apart::Blocks).is_in(&findings);
+    always_silent(saying::<false>);
+}
+
+/// All threads write a half of a word atomically, and one of them the other half plainly; or all write one half both ways.
+///
+/// # Safety
+/// `words` has an element.
+#[kernel]
+unsafe fn halves<const SAME: bool>(words: *mut u32) {
+    let half = words.cast::<u16>();
+    // SAFETY: of the word.
+    unsafe { AtomicU16::from_ptr(half) }.store(1, Ordering::Relaxed);
+    if global_idx().get() == 40 {
+        // SAFETY: of the word, and no other thread's.
+        unsafe { *half.add(usize::from(!SAME)) = 2 };
+    }
+}
+
+fn halved<const SAME: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let words = stream.zeroed(1)?;
+    // SAFETY: there is a word.
+    unsafe { halves::launch::<SAME>(stream, LaunchConfig::new(2, 64), raw(&words)) }
+}
+
+#[test]
+fn halves_of_a_word_are_kept_apart() {
+    for schedule in warpsmith_checker_tests::SCHEDULES {
+        let findings = findings_under(schedule, halved::<true>);
+        let conflict = findings.first().unwrap_or_else(|| panic!("under {schedule} nothing is found"));
+        assert!(conflict.rule == ConflictingWrites, "under {schedule}: {conflict}");
+    }
+    always_silent(halved::<false>);
+}
+
+/// Each thread writes a word atomically and, if `PLAINLY`, plainly after that without a wait.
+///
+/// # Safety
+/// `word` has an element.
+#[kernel]
+unsafe fn twice<const PLAINLY: bool>(word: *mut u32) {
+    if thread_idx().x > 0 {
+        return;
+    }
+    // SAFETY: there is one.
+    unsafe { AtomicU32::from_ptr(word) }.store(1, Ordering::Relaxed);
+    if PLAINLY && block_idx().x == 0 {
+        // SAFETY: as above.
+        unsafe { *word = 2 };
+    }
+}
+
+fn written_twice<const PLAINLY: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let word = stream.zeroed(1)?;
+    // SAFETY: there is a word.
+    unsafe { twice::launch::<PLAINLY>(stream, LaunchConfig::new(3, 32), raw(&word)) }
+}
+
+#[test]
+fn a_plain_write_after_an_atomic_one_of_the_same_thread() {
+    let lines = ["store(1, Ordering::Relaxed)", "*word = 2"];
+    // In other orders the atomic write takes the place of those that the plain one conflicts with.
+    let findings = findings_under(Schedule::Ascending, written_twice::<true>);
+    Meeting { rule: ConflictingWrites, ..race("twice", lines, "`word`", Apart::Blocks) }.is_in(&findings);
+    always_silent(written_twice::<false>);
+}
+
+/// A counter of all blocks, or one for each, whose additions are atomic for a block alone.
+#[kernel]
+fn block_scoped<const SHARED: bool>(counts: &[AtomicU32]) {
+    let own = if SHARED { 0 } else { block_idx().x as usize };
+    counts[own].block().fetch_add(1, Ordering::Relaxed);
+}
+
+fn scoped<const SHARED: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    block_scoped::launch::<SHARED>(stream, LaunchConfig::new(3, 64), &mut stream.zeroed::<u32>(3)?)
+}
+
+/// Additions for all threads by some blocks, and for its own alone by one; then for all by all.
+#[kernel]
+fn scopes_differ<const NARROW: bool>(counts: &[AtomicU32]) {
+    if NARROW && block_idx().x == 1 {
+        counts[0].block().fetch_add(1, Ordering::Relaxed);
+    } else {
+        counts[0].device().fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn differing<const NARROW: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    scopes_differ::launch::<NARROW>(stream, LaunchConfig::new(3, 64), &mut stream.zeroed::<u32>(1)?)
+}
+
+#[test]
+fn blocks_that_count_with_atomics_of_a_block() {
+    let add = ["block().fetch_add", "block().fetch_add"];
+    race("block_scoped", add, "`counts`", Apart::Blocks).is_always_found(scoped::<true>);
+    let findings = findings_under(Schedule::Ascending, scoped::<true>);
+    assert!(findings[0].message.starts_with("block-scoped atomics of different blocks"), "{}", findings[0]);
+    always_silent(scoped::<false>);
+    let lines = ["block().fetch_add", "device().fetch_add"];
+    race("scopes_differ", lines, "`counts`", Apart::Blocks).is_always_found(differing::<true>);
+    always_silent(differing::<false>);
+}
+
+/// A thread leaves a value and says so by a flag, for its block or for all threads; another of its block or of the next one looks.
+///
+/// # Safety
+/// `value` has an element.
+#[kernel]
+unsafe fn said_in_scope<const OF_BLOCK: bool, const ACROSS: bool>(
+    value: *mut u32,
+    flag: &[AtomicU32],
+    mut output: GridSliceMut<u32>,
+) {
+    let i = global_idx().get();
+    let mut seen = 0;
+    if i == 0 {
+        // SAFETY: there is one.
+        unsafe { *value = 7 };
+        if OF_BLOCK {
+            flag[0].block().store(1, Ordering::Release);
+        } else {
+            flag[0].device().store(1, Ordering::Release);
+        }
+    } else if i == if ACROSS { 64 } else { 32 } {
+        let flag =
+            if OF_BLOCK { flag[0].block().load(Ordering::Acquire) } else { flag[0].device().load(Ordering::Acquire) };
+        if flag == 1 {
+            // SAFETY: as above.
+            seen = unsafe { *value };
+        }
+    }
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = seen;
+    }
+}
+
+fn in_scope<const OF_BLOCK: bool, const ACROSS: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let (value, mut flag, mut output) = (stream.zeroed(1)?, stream.zeroed::<u32>(1)?, stream.zeroed(128)?);
+    let config = LaunchConfig::new(2, 64);
+    // SAFETY: there is a value.
+    unsafe { said_in_scope::launch::<OF_BLOCK, ACROSS>(stream, config, raw(&value), &mut flag, &mut output) }
+}
+
+#[test]
+fn a_flag_for_a_block_says_nothing_to_others() {
+    let flags = ["block().store(1", "block().load("];
+    race("said_in_scope", flags, "`flag`", Apart::Blocks).is_always_found(in_scope::<true, true>);
+    let values = ["*value = 7", "seen = unsafe { *value }"];
+    race("said_in_scope", values, "`value`", Apart::Blocks)
+        .is_in(&findings_under(Schedule::Ascending, in_scope::<true, true>));
+    always_silent(in_scope::<true, false>);
+    always_silent(in_scope::<false, true>);
+    always_silent(in_scope::<false, false>);
+}
+
+/// The same by fences around relaxed accesses: for the block, or for all threads, on either side.
+///
+/// # Safety
+/// `value` has an element.
+#[kernel]
+unsafe fn fenced_in_scope<const OF_BLOCK: u32, const ACROSS: bool>(
+    value: *mut u32,
+    flag: &[AtomicU32],
+    mut output: GridSliceMut<u32>,
+) {
+    let i = global_idx().get();
+    let mut seen = 0;
+    if i == 0 {
+        // SAFETY: there is one.
+        unsafe { *value = 7 };
+        if OF_BLOCK & 1 != 0 {
+            threadfence_block();
+        } else {
+            threadfence();
+        }
+        flag[0].store(1, Ordering::Relaxed);
+    } else if i == if ACROSS { 64 } else { 32 } && flag[0].load(Ordering::Relaxed) == 1 {
+        if OF_BLOCK & 2 != 0 {
+            fence::<BlockScope>(Ordering::AcqRel);
+        } else {
+            fence::<DeviceScope>(Ordering::AcqRel);
+        }
+        // SAFETY: as above.
+        seen = unsafe { *value };
+    }
+    if let Some(output) = output.get_mut(&global_idx()) {
+        *output = seen;
+    }
+}
+
+fn fenced<const OF_BLOCK: u32, const ACROSS: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let (value, mut flag, mut output) = (stream.zeroed(1)?, stream.zeroed::<u32>(1)?, stream.zeroed(128)?);
+    let config = LaunchConfig::new(2, 64);
+    // SAFETY: there is a value.
+    unsafe { fenced_in_scope::launch::<OF_BLOCK, ACROSS>(stream, config, raw(&value), &mut flag, &mut output) }
+}
+
+#[test]
+fn a_fence_for_a_block_orders_nothing_for_others() {
+    let values = ["*value = 7", "seen = unsafe { *value }"];
+    let across = race("fenced_in_scope", values, "`value`", Apart::Blocks);
+    across.is_in(&findings_under(Schedule::Ascending, fenced::<1, true>));
+    across.is_in(&findings_under(Schedule::Ascending, fenced::<2, true>));
+    across.is_in(&findings_under(Schedule::Ascending, fenced::<3, true>));
+    always_silent(fenced::<0, true>);
+    always_silent(fenced::<0, false>);
+    always_silent(fenced::<1, false>);
+    always_silent(fenced::<2, false>);
+    always_silent(fenced::<3, false>);
+}
+
+/// Each thread writes single bytes of a word and then the whole of another's, or of its own.
+///
+/// # Safety
+/// `words` has an element a block.
+#[kernel]
+unsafe fn byte_then_word<const OWN: bool>(words: *mut u32) {
+    if thread_idx().x == 0 {
+        let block = block_idx().x as usize;
+        let word = if OWN { block } else { 0 };
+        // SAFETY: a block's or the first.
+        unsafe {
+            if block == 0 || OWN {
+                *words.add(word).cast::<u8>() = 1;
+                *words.add(word) = 2;
+            } else {
+                *words.add(word).cast::<u8>().add(3) = 3;
+            }
+        }
+    }
+}
+
+fn bytes_then_word<const OWN: bool>(stream: &Stream) -> warpsmith::Result<()> {
+    let words = stream.zeroed(2)?;
+    // SAFETY: two blocks and as many words.
+    unsafe { byte_then_word::launch::<OWN>(stream, LaunchConfig::new(2, 32), raw(&words)) }
+}
+
+#[test]
+fn a_word_that_is_written_after_a_byte_of_it() {
+    let lines = ["*words.add(word) = 2", "add(3) = 3"];
+    Meeting { rule: ConflictingWrites, ..race("byte_then_word", lines, "`words`", Apart::Blocks) }
+        .is_always_found(bytes_then_word::<false>);
+    always_silent(bytes_then_word::<true>);
 }

@@ -293,3 +293,23 @@ fn a_softmax_that_does_not_subtract_its_maximum() {
         softmax::launch(stream, LaunchConfig::new(1, 32), &x, &mut y, fault)
     });
 }
+
+/// A power that grows beyond what the type holds.
+#[kernel]
+fn powers(x: &[f32], mut y: GridSliceMut<f32>, exponent: i32) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        *y = x[i.get()].powi(exponent); // at power
+    }
+}
+
+#[test]
+fn a_power_that_is_not_finite() {
+    let told = expected(NonFinite, "power", 4, "computes powi of 2.0, which is inf", 1);
+    caught_and_silent(CheckOptions::new().non_finite(true), &told, |stream, fault| {
+        let mut x = [1.0; 32];
+        (x[4], x[5]) = (2.0, f32::INFINITY);
+        let (x, mut y) = (stream.to_device(&x)?, stream.zeroed::<f32>(32)?);
+        powers::launch(stream, LaunchConfig::new(1, 32), &x, &mut y, if fault { 400 } else { 40 })
+    });
+}

@@ -59,10 +59,7 @@ impl Writer<'_> {
                     SiteFlags::READS | SiteFlags::WRITES,
                 );
             }
-            opcode::CMPXCHG => {
-                let word = instruction.operand(1).ty();
-                self.atomic(instruction, instruction.operand(0), word, SiteFlags::READS | SiteFlags::WRITES);
-            }
+            opcode::CMPXCHG => self.exchange(instruction),
             opcode::FENCE => self.fence(instruction),
             _ if is_call(instruction) => self.call(instruction),
             _ => {}
@@ -154,6 +151,24 @@ impl Writer<'_> {
         site.flags = flags | orders(instruction.ordering());
         let Some(number) = self.sites.number(instruction, site) else { return };
         self.hook(instruction, "atomic", &[pointer], number);
+    }
+
+    /// A compare-exchange: the checker is told what it expects, as one that fails only reads.
+    fn exchange(&mut self, exchange: Value) {
+        let (pointer, expected) = (exchange.operand(0), exchange.operand(1));
+        if self.is_private(pointer) {
+            return;
+        }
+        self.builder.before(exchange);
+        let Some(bits) = self.bits(expected) else {
+            return self.atomic(exchange, pointer, expected.ty(), SiteFlags::READS | SiteFlags::WRITES);
+        };
+        let mut site = self.access(SiteKind::Atomic, expected.ty(), exchange.alignment());
+        let [success, failure] = exchange.exchange_orderings();
+        site.flags = SiteFlags::READS | SiteFlags::WRITES | orders(success);
+        let Some(number) = self.sites.number(exchange, site) else { return };
+        let acquires = self.context.int(32).int_value(u64::from(orders(failure) & SiteFlags::ACQUIRES != 0));
+        self.hook(exchange, "exchange", &[pointer, bits, acquires], number);
     }
 
     fn fence(&mut self, fence: Value) {

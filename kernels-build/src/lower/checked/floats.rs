@@ -45,6 +45,9 @@ fn operation(instruction: Value) -> Option<(String, Vec<Value>)> {
             let name = name.strip_prefix("llvm.").unwrap_or(&name);
             let name = name.split('.').next().unwrap_or_default().to_owned();
             let arguments = instruction.arguments();
+            if name == "powi" {
+                return Some((name, arguments[..1].to_vec()));
+            }
             let same = !arguments.is_empty() && arguments.iter().all(|argument| argument.ty() == instruction.ty());
             // What only passes a value on makes none.
             return (same

@@ -73,3 +73,29 @@ fn shared_memory_of_a_cluster_is_ordered_by_its_barrier() {
         assert!(findings.iter().any(|finding| finding.rule == CheckRule::DataRace), "{}", list(&findings));
     }
 }
+
+#[test]
+fn reads_of_a_cluster_do_not_stand_for_those_of_another() {
+    let x = Buffer::new("x", 64, Mark::Init);
+    let kernel = |reader: u32| {
+        let x = &x;
+        move || {
+            let block = block_idx().x;
+            if me() == 0 && (block < 2 || block == reader) {
+                x.at(0).load();
+            }
+            this_cluster().sync();
+            if me() == 0 && block == 0 {
+                x.at(0).store(1.0);
+            }
+        }
+    };
+    // The other cluster's block reads after both of the first and before the write.
+    let launch = Launch { cluster: 2.into(), cooperative: true, ..launch(4, 32) };
+    launch.clean(&[&x], kernel(1));
+    for reader in [2, 3] {
+        let finding = launch.caught(CheckRule::DataRace, &[&x], kernel(reader));
+        let blocks = [finding.side.block.x, finding.other.as_ref().unwrap().block.x];
+        assert_eq!(blocks, [0, reader], "{finding}");
+    }
+}

@@ -130,3 +130,22 @@ fn bytes_hold_something_one_by_one() {
         x.at(1).load();
     });
 }
+
+#[test]
+fn more_single_bytes_than_are_followed_are_an_error() {
+    let x = Buffer::new("x", (1 << 17) + 1, Mark::Init);
+    let launch = launch(2, 1);
+    let all = |count: usize| {
+        let x = &x;
+        move || {
+            for i in 0..count {
+                // SAFETY: the tests keep what they touch, and one thread of the system runs a checked launch.
+                unsafe { __warpsmith_check_store_1(x.at(i).ptr().cast::<u8>().wrapping_add(global()), 1, at::STORE_1) };
+            }
+        }
+    };
+    launch.clean(&[&x], all(1 << 17));
+    let error = launch.try_run(&[x.argument()], Observers::default(), all((1 << 17) + 1)).unwrap_err();
+    assert!(error.starts_with("the checker keeps track of 131072 places"), "{error}");
+    launch.clean(&[&x], all(10));
+}
