@@ -357,7 +357,7 @@ impl Site {
     /// The folder of the nested build: one for each set of our flags, which cargo does not see.
     fn target_dir(&self) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        (wrapper::FLAGS, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        (wrapper::FLAGS, wrapper::LINES, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
         let shared = std::env::var_os(TARGET_DIR).filter(|path| !path.is_empty()).map(PathBuf::from);
         let folder = shared.map_or_else(|| self.out_dir.clone(), |path| self.started_in().join(path));
         folder.join(format!("warpsmith-{:016x}", hasher.finish()))

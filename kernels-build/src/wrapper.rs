@@ -6,7 +6,7 @@
 
 mod flags;
 
-pub(crate) use flags::{FLAGS, Purpose};
+pub(crate) use flags::{FLAGS, LINES, Purpose};
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;

@@ -85,6 +85,10 @@ pub trait Block {
     /// Whether `is_over` says so of the word of an mbarrier.
     fn test_at(&self, thread: u32, word: *const u64, is_over: &dyn Fn(u64) -> bool) -> bool;
 
+    /// Lets others go on, for a thread that asks for an mbarrier whose phase is not over, and may do so again and again. It goes on
+    /// when a phase is over, or when no other can.
+    fn poll_at(&self, thread: u32, place: Place, address: usize);
+
     /// Whether the launch is cooperative, so that its threads may wait for the whole grid.
     fn can_sync_grid(&self) -> bool;
 

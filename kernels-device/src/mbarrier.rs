@@ -103,8 +103,12 @@ impl Mbarrier {
     ///
     /// `since` is the barrier's present phase or the one before. PTX: `mbarrier.test_wait.b64`, compute capability 8.0;
     /// below `ld.b64` before `fence.acq_rel.cta`.
+    ///
+    /// On the CPU executor, where the phase is not over, other threads of the block run before this answers, so that a loop around it
+    /// ends; one that asks in vain is reported.
     #[inline]
     #[must_use]
+    #[cfg_attr(not(warpsmith_device), track_caller)]
     pub fn test_wait(&self, since: MbarrierPhase) -> bool {
         #[cfg(warpsmith_device)]
         {
@@ -115,12 +119,27 @@ impl Mbarrier {
         }
         #[cfg(not(warpsmith_device))]
         {
-            self.tell_checker();
-            let is_over = |word| phase(word) != phase(since.0);
-            crate::host::current("Mbarrier::test_wait", |context| {
-                context.block().test_at(context.thread(), self.word.get(), &is_over)
-            })
+            let place = core::panic::Location::caller();
+            self.is_over(since) || {
+                crate::host::require_waiting("Mbarrier::test_wait");
+                let at = self.word.get().addr();
+                crate::host::current("Mbarrier::test_wait", |context| {
+                    context.block().poll_at(context.thread(), place, at);
+                });
+                self.is_over(since)
+            }
         }
+    }
+
+    /// Whether the phase is over now.
+    #[cfg(not(warpsmith_device))]
+    #[inline(always)]
+    fn is_over(&self, since: MbarrierPhase) -> bool {
+        self.tell_checker();
+        let is_over = |word| phase(word) != phase(since.0);
+        crate::host::current("Mbarrier::test_wait", |context| {
+            context.block().test_at(context.thread(), self.word.get(), &is_over)
+        })
     }
 
     /// Waits until the phase is over, and makes what those wrote who arrived in it visible.
@@ -136,7 +155,7 @@ impl Mbarrier {
         {
             let place = core::panic::Location::caller();
             crate::host::require_waiting("Mbarrier::wait");
-            if !self.test_wait(since) {
+            if !self.is_over(since) {
                 let at = self.word.get().addr();
                 let is_over = crate::host::current("Mbarrier::wait", |context| {
                     context.block().wait_at(context.thread(), place, at)

@@ -13,9 +13,13 @@ pub(crate) const FLAGS: &[&str] = &[
     "-Csymbol-mangling-version=v0",
     "-Clto=off",
     "-Cembed-bitcode=no",
-    "-Cdebuginfo=line-directives-only",
     "-Zmir-enable-passes=-JumpThreading",
 ];
+
+/// What is added for every crate besides, by purpose: PTX takes source lines as directives, an object for the host in tables, which
+/// backtraces read. It counts for the folder's name as [`FLAGS`] do.
+pub(crate) const LINES: [(Purpose, &str); 2] =
+    [(Purpose::Device, "-Cdebuginfo=line-directives-only"), (Purpose::Checked, "-Cdebuginfo=line-tables-only")];
 
 /// What a nested build is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -201,6 +205,7 @@ impl CommandLine {
         let mut out = self.kept;
         out.push(format!("--emit={},llvm-bc", self.emit).into());
         out.extend(FLAGS.iter().map(OsString::from));
+        out.extend(LINES.iter().filter(|(of, _)| *of == purpose).map(|(_, flag)| OsString::from(flag)));
         let cfgs = match purpose {
             Purpose::Device => vec!["warpsmith_device"],
             Purpose::Checked => {
@@ -351,6 +356,8 @@ mod tests {
                 line.rewritten(Purpose::Checked).into_iter().map(|argument| argument.into_string().expect("text"));
             let out: Vec<String> = out.collect();
             assert!(out.iter().any(|argument| argument == "-Coverflow-checks=on"), "{out:?}");
+            let lines: Vec<&String> = out.iter().filter(|argument| argument.starts_with("-Cdebuginfo")).collect();
+            assert_eq!(lines, ["-Cdebuginfo=line-tables-only"], "{out:?}");
             assert!(!out.iter().any(|argument| argument == "warpsmith_device"), "{out:?}");
             let cfg = |name: &str| out.windows(2).any(|two| two == ["--cfg", name]);
             assert!(cfg("warpsmith_checked"), "{out:?}");

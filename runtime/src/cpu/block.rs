@@ -45,6 +45,7 @@ struct State {
     threads: Vec<Thread>,
     warps: Vec<Warp>,
     failure: Option<Failure>,
+    rounds: u32,           // How often in a row those that poll went on because no other could.
     arriving: Option<u32>, // The thread whose arrival is being worked out: it runs and needs no waking.
 }
 
@@ -110,8 +111,16 @@ enum Wait {
         place: Place,
         address: usize,
     },
+    /// For others to go on, or for the mbarrier.
+    Poll {
+        place: Place,
+        address: usize,
+    },
     Team(Team, Place),
 }
+
+/// Most rounds in which every thread of a block that can go on polls: it may have something else to do after so many looks.
+const MOST_ROUNDS: u32 = 20_000;
 
 /// Several blocks that meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +146,10 @@ impl Wait {
         match self {
             Self::Nothing => None,
             Self::Barrier(place) | Self::Lanes { place, .. } | Self::Activemask(place) => Some(place),
-            Self::Named { place, .. } | Self::Address { place, .. } | Self::Team(_, place) => Some(place),
+            Self::Named { place, .. }
+            | Self::Address { place, .. }
+            | Self::Poll { place, .. }
+            | Self::Team(_, place) => Some(place),
         }
     }
 }
@@ -336,6 +348,7 @@ impl Meeting {
         let mut state = self.state.borrow_mut();
         let warp = (thread / WARP_SIZE) as usize;
         state.live -= 1;
+        state.rounds = 0;
         state.warps[warp].exited |= 1 << (thread % WARP_SIZE);
         if state.barrier.come > 0 && state.barrier.come == state.live {
             self.release_barrier(&mut state);
@@ -421,6 +434,15 @@ impl Meeting {
                 open &= !together;
             }
         }
+        if state.ready.is_empty() && state.rounds < MOST_ROUNDS {
+            let rounds = state.rounds + 1;
+            for thread in 0..state.threads.len() {
+                if let Wait::Poll { .. } = state.threads[thread].wait {
+                    wake(state, thread);
+                }
+            }
+            state.rounds = rounds;
+        }
         if state.ready.is_empty() {
             let failure = self.describe_stall(state);
             self.fail(state, failure);
@@ -455,6 +477,7 @@ impl Meeting {
                 )
             }
             Wait::Address { place, .. } => format!("thread {position} waits at the mbarrier at {place}"),
+            Wait::Poll { place, .. } => format!("thread {position} asks for the mbarrier again and again at {place}"),
             Wait::Team(team, place) => format!("thread {position} waits at the {} at {place}", team.barrier()),
         }
     }
@@ -479,6 +502,7 @@ impl Meeting {
         }
         let Barrier { come, votes, .. } = state.barrier;
         state.barrier = Barrier { over: BarrierVotes { count: votes, total: come }, ..Barrier::default() };
+        state.rounds = 0;
         state.woken = Woken { next: 0, last_to_come: state.arriving };
         if let Some(arriving) = state.arriving {
             state.threads[arriving as usize].wait = Wait::Nothing;
@@ -722,6 +746,7 @@ fn alone(lane: u32, value: u128) -> Gathered {
 }
 
 fn wake(state: &mut State, thread: usize) {
+    state.rounds = 0;
     state.threads[thread].wait = Wait::Nothing;
     if state.arriving != Some(thread as u32) {
         state.ready.push_back(thread as u32);
@@ -733,7 +758,11 @@ impl Meeting {
     fn wake_at(&self, address: usize) {
         let mut state = self.state.borrow_mut();
         for thread in 0..state.threads.len() {
-            if matches!(state.threads[thread].wait, Wait::Address { address: own, .. } if own == address) {
+            let (Wait::Address { address: own, .. } | Wait::Poll { address: own, .. }) = state.threads[thread].wait
+            else {
+                continue;
+            };
+            if own == address {
                 wake(&mut state, thread);
             }
         }
@@ -766,6 +795,7 @@ impl host::Block for Meeting {
         state.barrier = Barrier::default();
         state.woken = Woken { next: self.threads, last_to_come: None };
         state.at_team = 0;
+        state.rounds = 0;
         state.named.next_block();
         state.ready.clear();
         state.threads.clear();
@@ -892,6 +922,12 @@ impl host::Block for Meeting {
             clocks.leave_address(thread, word.addr());
         }
         is_over
+    }
+
+    fn poll_at(&self, thread: u32, place: Place, address: usize) {
+        if self.coroutines && !self.is_alone() {
+            self.wait(thread, |_, state| state.threads[thread as usize].wait = Wait::Poll { place, address });
+        }
     }
 
     fn arrive_at(&self, word: *mut u64, arrive: fn(u64) -> Arrived) -> u64 {

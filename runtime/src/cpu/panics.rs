@@ -90,18 +90,29 @@ pub(crate) fn kernels_own(backtrace: &str) -> String {
             _ => frames.push(line.to_owned()),
         }
     }
-    let raises = |frame: &String| {
-        ["rust_begin_unwind", "core::panicking::", "core::option::", "core::result::"]
-            .iter()
-            .any(|name| frame.contains(name))
-    };
-    let first = frames.iter().rposition(raises).map_or(0, |last| last + 1);
-    let is_entry = |frame: &String| frame.contains("::launch::__Instance");
-    let end = frames.iter().position(is_entry).filter(|&end| end > first).unwrap_or(frames.len());
-    // What calls the kernel for each thread is of the executor too.
-    let is_executor = |frame: &String| frame.contains("warpsmith_device::host::");
-    let own = frames[first..end].iter().take_while(|frame| !is_executor(frame));
-    own.cloned().collect::<Vec<_>>().join("\n")
+    let has = |frame: &String, names: &[&str]| names.iter().any(|name| frame.contains(name));
+    // First comes what takes the backtrace, which has names of all kinds; then what raises a panic.
+    let raised = frames.iter().position(|frame| has(frame, &["rust_begin_unwind", "std::panicking::begin_panic"]));
+    let raises = [
+        "rust_begin_unwind",
+        "std::panicking::",
+        "std::panic::",
+        "core::panicking::",
+        "core::option::",
+        "core::result::",
+    ];
+    let kernels = |from: usize| frames[from..].iter().position(|frame| !has(frame, &raises)).map(|at| from + at);
+    let first = raised.map_or(Some(0), kernels).unwrap_or(frames.len());
+    // Below the executor come the program's own frames, or a test harness's.
+    let calls = ["::launch::__Instance", "warpsmith_device::host::", "warpsmith.run."];
+    let end = frames[first..].iter().position(|frame| has(frame, &calls)).map_or(frames.len(), |own| first + own);
+    // Tables of lines alone have no paths of what was inlined, so that the entry, which checked code's caller calls, is `entry`.
+    let is_entry = |frame: &String| frame.lines().next().is_some_and(|name| name.ends_with(": entry"));
+    let is_checked = frames.get(end).is_some_and(|frame| frame.contains("warpsmith.run."));
+    let end = if is_checked && end > first && is_entry(&frames[end - 1]) { end - 1 } else { end };
+    // Where the kernel has no frame of its own, it is in the one that calls it.
+    let end = if first == end { frames.len().min(end + 1) } else { end };
+    frames[first..end].join("\n")
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
@@ -125,5 +136,18 @@ mod tests {
                      my::kernel::launch::__Instance::threads::{{closure}}\n   5: warpsmith_device::host::Context::run_threads\n   6: main";
         assert_eq!(kernels_own(whole), "   2: my::helper\n             at ./src/main.rs:7:9\n   3: my::kernel");
         assert_eq!(kernels_own("   0: a\n   1: b"), "   0: a\n   1: b");
+        // A harness has frames with names like those of a panic below the executor's.
+        let tested = format!("{whole}\n   7: core::result::Result<T,E>::and_then\n   8: test::run_test_in_process");
+        assert_eq!(kernels_own(&tested), kernels_own(whole));
+        // What takes the backtrace goes, though it asks for the executor's context.
+        let taken = format!("   0: warpsmith_device::host::try_current\n   1: core::option::Option<T>::map\n{whole}");
+        assert_eq!(kernels_own(&taken), kernels_own(whole));
+        let checked =
+            format!("{}\n   4: entry\n             at ./src/main.rs:1:1\n   5: warpsmith.run._RNv", kernels_own(whole));
+        assert_eq!(kernels_own(&checked), kernels_own(whole));
+        // Of a closure that the library calls the library's frame stays.
+        let closure = "   0: __rustc::rust_begin_unwind\n   1: my::kernel::{{closure}}\n   2: core::option::Option<T>::map\n   3: my::kernel\n   \
+                       4: <my::kernel::launch::__Instance>::entry\n   5: warpsmith.run._RNv\n   6: main";
+        assert_eq!(kernels_own(closure), closure.lines().skip(1).take(3).collect::<Vec<_>>().join("\n"));
     }
 }

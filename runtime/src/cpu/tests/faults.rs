@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
 use super::*;
+use crate::cpu::panics::kernels_own;
 
 /// Says to the process what it is there for.
 const VARIABLE: &str = "WARPSMITH_TEST_FAULT";
@@ -16,12 +17,18 @@ fn in_a_process(test: &str, signals: &[i32], faulty: impl FnOnce()) -> String {
         faulty();
         panic!("nothing ended the process");
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("cpu::tests::faults::{test}"), "--nocapture", "--test-threads=1"]);
-    let output = command.env(VARIABLE, "1").output().unwrap();
+    let output = again(test).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.signal().is_some_and(|signal| signals.contains(&signal)), "{:?}: {said}", output.status);
     said
+}
+
+/// The command that runs a test of this file once more.
+fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &format!("cpu::tests::faults::{test}"), "--nocapture", "--test-threads=1"]);
+    command.env(VARIABLE, "1");
+    command
 }
 
 /// Recurses so often, with some hundred bytes each time.
@@ -119,4 +126,28 @@ fn a_fault_outside_kernels_is_left_to_the_program() {
         read(0x1234_5000);
     });
     assert!(!said.contains("kernel `"), "{said}");
+}
+
+#[test]
+fn in_a_harness_the_calls_of_a_panic_are_the_kernels() {
+    #[inline(never)]
+    fn fails(thread: u32) {
+        assert!(black_box(thread) < 4, "too far");
+    }
+    if std::env::var_os(VARIABLE).is_some() {
+        let panic = launch(1, 8).run(|| fails(thread_idx().x)).unwrap_err();
+        let calls = kernels_own(&panic.backtrace.expect("the environment asks for it").to_string());
+        println!("<<<{calls}>>>");
+        return;
+    }
+    let output =
+        again("in_a_harness_the_calls_of_a_panic_are_the_kernels").env("RUST_BACKTRACE", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let calls =
+        said.split_once("<<<").and_then(|(_, rest)| rest.split_once(">>>")).unwrap_or_else(|| panic!("{said}")).0;
+    let first = calls.lines().next().unwrap_or_default();
+    assert!(first.ends_with("in_a_harness_the_calls_of_a_panic_are_the_kernels::fails"), "{calls}");
+    for other in ["run_test", "warpsmith_device::host::", "panics::", "core::panicking"] {
+        assert!(!calls.contains(other), "{calls}");
+    }
 }

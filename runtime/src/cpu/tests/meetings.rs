@@ -453,6 +453,67 @@ fn mbarriers_part_writes_from_reads() {
 }
 
 #[test]
+fn a_loop_that_asks_for_an_mbarrier_lets_those_run_that_arrive() {
+    for size in [2, 33, 256] {
+        for schedule in [None, Some(Schedule::Ascending), Some(Schedule::Reversed), Some(Schedule::Random(5))] {
+            let launch = Launch { schedule, ..launch(3, size) };
+            let values = collect(&launch, || {
+                let (barrier, slots) = (mbarrier(size), shared!([u32; 256]).cast::<u32>());
+                let t = thread_idx().x as usize;
+                // SAFETY: each thread writes its own slot, before any reads it.
+                unsafe { slots.add(t).write(t as u32 + 1) };
+                let phase = barrier.arrive();
+                while !barrier.test_wait(phase) {}
+                // SAFETY: written before its thread arrived.
+                unsafe { slots.add((t + 1) % size as usize).read() }
+            });
+            for (i, value) in (0..).zip(values) {
+                assert_eq!(value, (i % size + 1) % size + 1, "thread {i} in blocks of {size} under {schedule:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_asks_so_often_and_then_arrives_is_not_in_vain() {
+    let looks = collect(&launch(1, 3), || {
+        let barrier = mbarrier(6);
+        let phase = barrier.arrive();
+        let looks = (0..500).filter(|_| !barrier.test_wait(phase)).count();
+        barrier.wait(barrier.arrive());
+        assert!(barrier.test_wait(phase));
+        looks as u32
+    });
+    assert_eq!(looks, [500; 3]);
+}
+
+#[test]
+fn who_asks_for_an_mbarrier_in_vain_is_reported() {
+    let error = launch(1, 3)
+        .run(|| {
+            let barrier = mbarrier(4);
+            let phase = barrier.arrive();
+            while !barrier.test_wait(phase) {}
+        })
+        .unwrap_err();
+    let expected =
+        "threads of the block wait for each other in vain: thread (0, 0, 0) asks for the mbarrier again and again at ";
+    assert!(error.message.starts_with(expected) && error.message.contains("meetings.rs:"), "{error:?}");
+    let error = launch(1, 2).plain().run(|| {
+        let barrier = shared!(Mbarrier);
+        // SAFETY: it is made anew by each thread, and none waits.
+        let barrier = unsafe {
+            Mbarrier::init(barrier, 2);
+            &*barrier
+        };
+        let phase = barrier.arrive();
+        let _ = barrier.test_wait(phase);
+    });
+    let message = error.unwrap_err().message;
+    assert!(message.starts_with("`Mbarrier::test_wait` was reached in a kernel that was launched as one"), "{message}");
+}
+
+#[test]
 fn waits_in_vain_at_an_mbarrier_are_reported() {
     let error = launch(1, 40).run(|| mbarrier(41).wait(mbarrier(41).arrive())).unwrap_err();
     assert!(
