@@ -313,11 +313,12 @@ pub struct LaunchScope<'a> {
 #[repr(C, align(64))]
 pub struct Context<'a> {
     block: &'a dyn Block,
-    thread: Cell<u32>,
-    thread_idx: Cell<Dim3>,
-    place: Cell<ThreadPlace>,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: null, or of the coroutine that alone uses this context.
-    first_stamp: Cell<u64>,                // Of the block's first thread.
+    row_thread: Cell<u32>,                 // These are a `Row`.
+    row_index: Cell<Dim3>,
+    nth: Cell<u32>, // The thread, counted from that. Invariant: they are in the same row of the block.
+    row_place: Cell<ThreadPlace>,
+    first_stamp: Cell<u64>, // Of the block's first thread.
     launch: LaunchScope<'a>,
     threads_per_block: u64,
     next_stamp: Cell<u64>, // From here to `end_of_stamps` nobody has had any.
@@ -325,6 +326,18 @@ pub struct Context<'a> {
     number: Cell<u64>, // Of the block in the grid.
     block_idx: Cell<Dim3>,
     first_global: Cell<u64>,
+}
+
+/// A thread, and implicitly those after it in its row: of each number that a thread has, the others' differ from its by how many
+/// threads lie between.
+///
+/// A loop over a row stores that count alone. Were all numbers stored, the compiler would have to know each of them after the
+/// loop, and carry them along in a vectorised one.
+#[derive(Clone, Copy)]
+struct Row {
+    thread: u32,
+    index: Dim3,
+    place: ThreadPlace,
 }
 
 /// Where a thread is in its grid, in the numbers that index witnesses hold.
@@ -339,10 +352,16 @@ pub struct ThreadPlace {
 }
 
 impl ThreadPlace {
-    /// The place of the thread after this one in a row.
+    /// The place of the thread that is so many after this one in a row, or would be in a longer one.
+    ///
+    /// # Safety
+    /// Its number is below 2^64.
     #[inline(always)]
-    fn next(&self) -> Self {
-        Self { global: self.global.wrapping_add(1), x: self.x.wrapping_add(1), y: self.y }
+    unsafe fn after(&self, threads: u32) -> Self {
+        let threads = u64::from(threads);
+        // SAFETY: the caller's promise; a place along x is below 2^64 - 2^33, as the product of two 32-bit numbers is.
+        let (global, x) = unsafe { (self.global.unchecked_add(threads), self.x.unchecked_add(threads)) };
+        Self { global, x, y: self.y }
     }
 }
 
@@ -377,6 +396,20 @@ fn kernel_thread(
 /// Thread runs get their stamps from here; 0 is never one.
 static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 
+/// Which threads of a row of `count`, whose first is at `begin`, have neighbours on both sides in the kernel's memory: an empty range at
+/// its start where the memory does not reach to the row's end.
+#[inline(always)]
+fn inner_threads(begin: &ThreadPlace, count: u32, reaches: &impl Fn(&ThreadPlace) -> bool) -> Range<u32> {
+    // SAFETY: the caller saw that the numbers do not wrap around.
+    let (end, after) = unsafe { (begin.after(count - 1), begin.after(count)) };
+    if !reaches(&end) {
+        return 0..0;
+    }
+    let first = u32::from(begin.x == 0);
+    let has_next = reaches(&after);
+    first..(if has_next { count } else { count - 1 }).max(first)
+}
+
 /// Stamps that are worth one trip to the common counter.
 const STAMPS_AT_ONCE: u64 = 4096;
 
@@ -395,9 +428,10 @@ impl<'a> Context<'a> {
             number: Cell::new(0),
             block_idx: Cell::new(zero),
             first_global: Cell::new(0),
-            thread_idx: Cell::new(zero),
-            thread: Cell::new(0),
-            place: Cell::new(ThreadPlace { global: 0, x: 0, y: 0 }),
+            nth: Cell::new(0),
+            row_thread: Cell::new(0),
+            row_index: Cell::new(zero),
+            row_place: Cell::new(ThreadPlace { global: 0, x: 0, y: 0 }),
             yielder: Cell::new(ptr::null()),
         }
     }
@@ -449,27 +483,35 @@ impl<'a> Context<'a> {
                 this.next_block();
                 thread = 0;
             }
-            let start = this.position(thread);
-            let count = left.min(u64::from(width - start.x)) as u32;
-            // SAFETY: neither `start.x + count` nor `thread + count` passes the block's number of threads.
-            let nth =
-                |nth: u32| unsafe { (thread.unchecked_add(nth), Dim3 { x: start.x.unchecked_add(nth), ..start }) };
-            let inner = this.inner_threads(thread, start, count, &reaches);
+            let row = this.row_from(thread);
+            let count = left.min(u64::from(width - row.index.x)) as u32;
+            // A grid may have so many threads that their numbers start again from 0. There a thread is a row of its own.
+            let wraps = row.place.global.checked_add(u64::from(count)).is_none();
+            let count = if wraps { 1 } else { count };
+            let inner = if wraps { 0..0 } else { inner_threads(&row.place, count, &reaches) };
             let mut at = 0;
             // Two bodies are compiled: the ends of the row share theirs with the rows that have no inner threads.
             while at < count {
                 if inner.contains(&at) {
-                    for (thread, index) in (at..inner.end).map(nth) {
-                        let place = this.place_of(thread, index);
+                    for nth in at..inner.end {
+                        // SAFETY: `count` threads after the row's first, numbers are still below 2^64.
+                        let place = unsafe { row.place.after(nth) };
+                        let next =
+                            ThreadPlace { global: place.global.wrapping_add(1), x: place.x.wrapping_add(1), ..place };
                         // SAFETY: an inner thread is neither the first of its row nor the last that the memory reaches to.
-                        unsafe { assert_unchecked(place.x > 0 && reaches(&place) && reaches(&place.next())) };
-                        this.run_thread(context, thread, index, place, &body);
+                        unsafe {
+                            // First what follows from the rest: the kernel's own comparisons are the same as these.
+                            assert_unchecked(reaches(&place));
+                            assert_unchecked(place.x > 0);
+                            assert_unchecked(reaches(&next));
+                        }
+                        this.run_thread(context, row, nth, &body);
                     }
                     at = inner.end;
                 } else {
                     let end = if at < inner.start { inner.start } else { count };
-                    for (thread, index) in (at..end).map(nth) {
-                        this.run_thread(context, thread, index, this.place_of(thread, index), &body);
+                    for nth in at..end {
+                        this.run_thread(context, row, nth, &body);
                     }
                     at = end;
                 }
@@ -479,43 +521,17 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Which threads of a row, counted from its first one here, have neighbours on both sides in the kernel's memory: an empty
-    /// range at its start where the memory does not reach to the row's end.
-    #[inline(always)]
-    fn inner_threads(
-        &self,
-        thread: u32,
-        start: Dim3,
-        count: u32,
-        reaches: &impl Fn(&ThreadPlace) -> bool,
-    ) -> Range<u32> {
-        let last = count - 1;
-        // Neither sum passes the block's number of threads.
-        let (begin, end) = (
-            self.place_of(thread, start),
-            self.place_of(thread.wrapping_add(last), Dim3 { x: start.x.wrapping_add(last), ..start }),
-        );
-        // Nothing may wrap around between the row's ends.
-        if begin.global > end.global || begin.x > end.x || !reaches(&end) {
-            return 0..0;
-        }
-        let first = u32::from(begin.x == 0);
-        let after = end.next();
-        let has_next = after.global > end.global && after.x > end.x && reaches(&after);
-        first..(if has_next { count } else { last }).max(first)
-    }
-
     /// Runs one thread of a row; `context` is this context's address.
     ///
     /// It is called in two loops: left to itself, LLVM makes a larger kernel a function of its own, and then each thread
     /// costs a call and no check leaves the loop.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn run_thread(&self, context: *const Self, thread: u32, index: Dim3, place: ThreadPlace, body: &impl Fn(&Scope)) {
+    fn run_thread(&self, context: *const Self, row: Row, nth: u32, body: &impl Fn(&Scope)) {
         set_current_context(context.cast());
-        self.thread_idx.set(index);
-        self.thread.set(thread);
-        self.place.set(place);
-        let block = self.block_idx.get();
+        // Stored anew, so that the compiler sees early on what the kernel's questions load.
+        self.set_row(row);
+        self.nth.set(nth);
+        let (block, index) = (self.block_idx.get(), self.thread_idx());
         kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, body);
     }
 
@@ -580,10 +596,22 @@ impl<'a> Context<'a> {
     /// Moves to a thread of the block, by its linear number.
     #[inline]
     pub fn set_thread(&self, thread: u32) {
+        self.nth.set(0);
+        self.set_row(self.row_from(thread));
+    }
+
+    /// The row of a thread of the block, by its linear number, from that thread on.
+    #[inline(always)]
+    fn row_from(&self, thread: u32) -> Row {
         let index = self.position(thread);
-        self.thread_idx.set(index);
-        self.thread.set(thread);
-        self.place.set(self.place_of(thread, index));
+        Row { thread, index, place: self.place_of(thread, index) }
+    }
+
+    #[inline(always)]
+    fn set_row(&self, row: Row) {
+        self.row_thread.set(row.thread);
+        self.row_index.set(row.index);
+        self.row_place.set(row.place);
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
@@ -598,14 +626,17 @@ impl<'a> Context<'a> {
     #[inline]
     #[must_use]
     pub fn thread(&self) -> u32 {
-        self.thread.get()
+        // SAFETY: by the fields' invariant this is the number of a thread of the block.
+        unsafe { self.row_thread.get().unchecked_add(self.nth.get()) }
     }
 
     /// The thread's index in its block.
     #[inline]
     #[must_use]
     pub fn thread_idx(&self) -> Dim3 {
-        self.thread_idx.get()
+        let first = self.row_index.get();
+        // SAFETY: by the fields' invariant this is below the block's width.
+        Dim3 { x: unsafe { first.x.unchecked_add(self.nth.get()) }, ..first }
     }
 
     /// The block's index in the grid.
@@ -644,12 +675,13 @@ impl<'a> Context<'a> {
 
     #[inline]
     pub(crate) fn place(&self) -> ThreadPlace {
-        self.place.get()
+        // SAFETY: by the field's invariant no number between wraps around.
+        unsafe { self.row_place.get().after(self.nth.get()) }
     }
 
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
-        self.first_stamp.get() + u64::from(self.thread.get())
+        self.first_stamp.get() + u64::from(self.thread())
     }
 
     #[inline]
@@ -693,15 +725,17 @@ thread_local! {
 }
 
 #[cfg(not(warpsmith_checked))]
-#[inline]
+#[inline(always)]
 fn current_context() -> *const Context<'static> {
-    CURRENT.get()
+    // Of `LocalKey`'s functions this one alone is `#[inline]`, so that it can be seen through wherever a kernel is compiled.
+    CURRENT.try_with(Cell::get).unwrap_or(ptr::null())
 }
 
 #[cfg(not(warpsmith_checked))]
-#[inline]
+#[inline(always)]
 fn set_current_context(context: *const Context<'static>) {
-    CURRENT.set(context);
+    // It is no error: what needs no drop is there as long as its thread.
+    let _ = CURRENT.try_with(|current| current.set(context));
 }
 
 /// Kernels never call it.
