@@ -6,7 +6,7 @@ use crate::job::{LowerError, LowerJob};
 use crate::nested::{self, Bitcode, Kind, NestedError, Site, Unit};
 use crate::store::{self, Store};
 use crate::toolchain::{Toolchain, ToolchainError};
-use crate::{checked, libdevice, llvm, lower, ptxas};
+use crate::{checked, libdevice, llvm, lower, ptxas, targets};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -173,6 +173,9 @@ impl Builder {
         for variable in own.into_iter().chain(libdevice::VARIABLES) {
             println!("cargo::rerun-if-env-changed={variable}");
         }
+        if let Some(out_dir) = std::env::var_os("OUT_DIR") {
+            targets::forget(out_dir.as_ref());
+        }
         if is_only_checked() {
             return Ok(());
         }
@@ -226,6 +229,11 @@ impl Builder {
         lowering.store.close();
         for line in embedder.write(&site.out_dir, &site.target, &unique_name())? {
             println!("{line}");
+        }
+        if let Some(known) = &outcome.targets {
+            let stamp = targets::remember(&site.out_dir, known)
+                .map_err(|source| NestedError::Io { path: site.out_dir.clone(), source })?;
+            println!("cargo::rerun-if-changed={}", stamp.display());
         }
         match failures.len() {
             0 => Ok(()),

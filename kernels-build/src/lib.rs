@@ -25,6 +25,8 @@ mod ptxas;
 #[cfg(feature = "lower")]
 mod store;
 #[cfg(feature = "lower")]
+mod targets;
+#[cfg(feature = "lower")]
 mod toolchain;
 #[cfg(feature = "lower")]
 mod wrapper;

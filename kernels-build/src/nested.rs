@@ -112,6 +112,8 @@ pub(crate) struct Bitcode {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) units: Vec<Unit>,
+    /// The root files of all targets of the package, relative to it; not of a copy, which may lack some.
+    pub(crate) targets: Option<BTreeSet<PathBuf>>,
     /// What is worth telling the user.
     pub(crate) warnings: Vec<String>,
     /// Files that the result depends on.
@@ -201,10 +203,17 @@ impl Site {
         };
         let mut outcome = Outcome::default();
         self.watch(&workspace, &package, is_member, &mut outcome);
+        if !self.is_copy {
+            let root = package.manifest.parent().unwrap_or(Path::new(""));
+            let relative = |target: &Target| target.source.strip_prefix(root).unwrap_or(&target.source).to_owned();
+            outcome.targets = Some(package.targets.iter().map(relative).collect());
+        }
         let lock = std::fs::read_to_string(workspace.root.join("Cargo.lock")).unwrap_or_default();
         let words = Words::new(&package, &lockfile::dependents(&lock, "warpsmith"));
         let wanted = self.wanted(&package, is_member, &words, &mut outcome);
         if wanted.is_empty() {
+            // Cargo would run the script for every build.
+            outcome.files.retain(|file| file.exists());
             return Ok(outcome);
         }
         let selection = if is_member { Selection::Member } else { Selection::Dependency };
@@ -343,8 +352,8 @@ impl Site {
         outcome.files.extend([workspace.root.join("Cargo.toml"), workspace.root.join("Cargo.lock")]);
         outcome.files.extend([self.manifest.clone(), package.manifest.clone(), folder.join("build.rs")]);
         if is_member {
-            // A new file there is a new target.
-            outcome.files.extend(["src/bin", "examples", "tests", "benches"].map(|name| folder.join(name)));
+            // A new file there is a new target, and so is one in a new `src/bin`. Of the others that do not exist yet the macros tell.
+            outcome.files.extend(["src", "examples", "tests", "benches"].map(|name| folder.join(name)));
         }
         outcome.files.extend(Outer::config_files(self.started_in()));
         outcome.variables.extend(["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_INCREMENTAL"].map(str::to_owned));

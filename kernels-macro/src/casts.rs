@@ -30,7 +30,12 @@ const CHECKED: &str = "warpsmith_checked";
 /// Whether this compiler compiles for the checker. A `cfg` in the expansion could tell too, but an ordinary build's compiler
 /// would warn of it in every crate with kernels.
 pub(crate) fn is_checked_build() -> bool {
-    is_checked(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).flat_map(from_file))
+    is_checked(arguments())
+}
+
+/// What the compiler was called with.
+pub(crate) fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).flat_map(from_file)
 }
 
 /// The arguments in the file that stands for many.

@@ -18,6 +18,7 @@ use crate::casts;
 use crate::check::{self, Problems};
 use crate::loops;
 use crate::parse::KernelFn;
+use crate::targets;
 
 /// Parameters beyond which `launch` has more arguments than clippy likes.
 const MANY: usize = 5;
@@ -42,7 +43,8 @@ pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let errors = problems.into_compile_errors();
     let in_loops = in_loops.into_iter().map(syn::Error::into_compile_error);
     let errors = quote!(#errors #(#in_loops)*);
-    quote!(#item #launcher #errors)
+    let unseen = targets::unseen();
+    quote!(#item #launcher #errors #unseen)
 }
 
 /// The launcher of a kernel whose signature is in order; options are left out when they are not.

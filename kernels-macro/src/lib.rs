@@ -10,6 +10,7 @@ mod loops;
 mod parse;
 mod print;
 mod ptx;
+mod targets;
 mod testing;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use syn::{Attribute, Error, Expr, FnArg, Lit, LitBool, Signature, Token, Visibil
 
 use crate::check::Problems;
 use crate::parse::KernelOption;
+use crate::targets;
 
 /// Schedules of a test that names no number.
 const SCHEDULES: u32 = 6;
@@ -45,7 +46,9 @@ pub(crate) fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     check(&test, &mut problems);
     if problems.is_empty() {
-        return expand(&test, &options);
+        let unseen = targets::unseen();
+        let test = expand(&test, &options);
+        return quote!(#test #unseen);
     }
     let errors = problems.into_compile_errors();
     // Left as a function that nothing calls, so that what its body names is not reported as unused.
