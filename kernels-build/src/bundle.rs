@@ -120,7 +120,7 @@ impl SiteKind {
     }
 }
 
-/// Bits that say what an atomic operation or a fence does.
+/// Bits that say what an atomic operation or a fence does, and what a plain access is joined with.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteFlags;
 
@@ -133,6 +133,27 @@ impl SiteFlags {
     pub const ACQUIRES: u32 = 4;
     /// It releases.
     pub const RELEASES: u32 = 8;
+    /// A GPU makes it with another access's instruction, which counts for it.
+    pub const FOLLOWS: u32 = 16;
+
+    /// Where the bytes stand that a GPU's instruction moves with this access and those that follow it.
+    const JOINED: u32 = 8;
+
+    /// The bits of an access that counts as one of so many bytes, at most 255.
+    #[must_use]
+    pub const fn joined(bytes: u32) -> u32 {
+        bytes << Self::JOINED
+    }
+
+    /// As how many bytes an access counts in the memory report: 0 where another one counts for it, nothing where it is alone.
+    #[must_use]
+    pub const fn counted_bytes(flags: u32) -> Option<u32> {
+        match flags >> Self::JOINED & 0xff {
+            0 if flags & Self::FOLLOWS != 0 => Some(0),
+            0 => None,
+            bytes => Some(bytes),
+        }
+    }
 }
 
 /// How the bits of a value are to be printed.

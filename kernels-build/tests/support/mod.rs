@@ -197,7 +197,9 @@ pub(crate) fn bundles(executable: &Path) -> Vec<Bundle> {
     let file = object::File::parse(&*bytes).expect("an executable");
     let Some(section) = file.section_by_name(bundle::SECTION) else { return Vec::new() };
     let data = section.data().expect("the section's bytes");
-    bundle::entries(data).map(|entry| Bundle::decode(entry.expect("an entry")).expect("a bundle")).collect()
+    // The runtime has an empty one of its own.
+    let entries = bundle::entries(data).map(|entry| entry.expect("an entry")).filter(|entry| !entry.is_empty());
+    entries.map(|entry| Bundle::decode(entry).expect("a bundle")).collect()
 }
 
 /// The kernels that an executable carries.

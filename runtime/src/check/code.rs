@@ -96,7 +96,11 @@ fn site(from: CheckedSite) -> Result<Site, String> {
     };
     let CheckedSite { file, line, column, function, bytes, align, .. } = from;
     let function = kernel_of_entry(&function).map_or_else(|| function.clone(), str::to_owned);
-    Ok(Site { file, line, column, function, kind, bytes, align, value })
+    let counted = match kind {
+        SiteKind::Load | SiteKind::Store => SiteFlags::counted_bytes(from.flags),
+        _ => None,
+    };
+    Ok(Site { file, line, column, function, kind, bytes, align, value, counted })
 }
 
 /// The kernel whose entry this is: its own code stands there once the compiler has taken the function in.

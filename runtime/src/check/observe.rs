@@ -127,8 +127,13 @@ fn note(address: usize, bytes: usize, place: u32, is_write: bool) {
         seen.finish_writes();
         let who = Who(NOW.who.load(Ordering::Relaxed));
         if state.request.observers.traffic.is_some() {
-            let traffic = seen.traffic_of(who.block(), state);
-            traffic.record(place, who.thread(), address, bytes, offset < SHARED_BYTES, is_write);
+            // Neighbours that a GPU joins count once, as what they are together.
+            let counted =
+                state.request.sites.get(place).and_then(|site| site.counted).map_or(bytes, |bytes| bytes as usize);
+            if counted > 0 {
+                let traffic = seen.traffic_of(who.block(), state);
+                traffic.record(place, who.thread(), address, counted, offset < SHARED_BYTES, is_write);
+            }
         }
         if is_write {
             order::note(state, offset, bytes, who, place);

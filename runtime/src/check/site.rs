@@ -19,6 +19,8 @@ pub(crate) struct Site {
     pub(crate) align: u32,
     /// How to print what it moves.
     pub(crate) value: ValueKind,
+    /// As how many bytes the memory report counts it, where a GPU joins it with its neighbours: 0 where another place counts for it.
+    pub(crate) counted: Option<u32>,
 }
 
 /// What a place does.

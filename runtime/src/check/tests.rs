@@ -54,6 +54,9 @@ mod at {
     /// Two at one place in the source, as `+=` has them.
     pub(super) const UPDATE_LOAD: u32 = 19;
     pub(super) const UPDATE_STORE: u32 = 20;
+    /// As the first of an aligned vector's four floats, and as the others, which count with it.
+    pub(super) const JOINED: u32 = 21;
+    pub(super) const FOLLOWING: u32 = 22;
 }
 
 static SITES: LazyLock<Sites> = LazyLock::new(|| {
@@ -80,16 +83,23 @@ static SITES: LazyLock<Sites> = LazyLock::new(|| {
         (SiteKind::Store, 1, ValueKind::Int),
         (SiteKind::Load, 4, ValueKind::F32),
         (SiteKind::Store, 4, ValueKind::F32),
+        (SiteKind::Load, 4, ValueKind::F32),
+        (SiteKind::Load, 4, ValueKind::F32),
     ];
     let site = |(line, (kind, bytes, value)): (u32, _)| Site {
         file: "kernel.rs".to_owned(),
-        line: line.min(100 + at::UPDATE_LOAD),
+        line: if line == 100 + at::UPDATE_STORE { line - 1 } else { line },
         column: 5,
         function: "kernel".to_owned(),
         kind,
         bytes,
         align: bytes.max(1),
         value,
+        counted: match line - 100 {
+            at::JOINED => Some(16),
+            at::FOLLOWING => Some(0),
+            _ => None,
+        },
     };
     Sites::new((100..).zip(kinds).map(site).collect())
 });

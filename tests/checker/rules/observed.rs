@@ -1,7 +1,7 @@
 //! What a checked device tells besides faults: what lines ask of memory, and who writes a watched element.
 
 use warpsmith::prelude::*;
-use warpsmith::{CheckOptions, MemoryReport, MemorySpace};
+use warpsmith::{CheckOptions, F32x4, MemoryReport, MemorySpace};
 
 #[kernel(block = (32, 32))]
 fn transpose<const PADDED: bool>(x: &[f32], width: usize, mut y: GridSliceMut<f32, Plane>) {
@@ -54,6 +54,45 @@ fn transposed<const PADDED: bool>() -> MemoryReport {
         let y = y.plane_mut(64, 64)?;
         transpose::launch::<PADDED>(stream, LaunchConfig::new((2, 2), (32, 32)), x, 64, y)
     })
+}
+
+#[kernel]
+fn scale_vectors(a: f32, x: &[F32x4], mut y: GridSliceMut<F32x4>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        let value = x[i.get()];
+        *y = value * a;
+    }
+}
+
+/// The alignment that says whether floats may be moved together is the type's: `[f32; 4]` has that of a float.
+#[kernel]
+unsafe fn scale_arrays(a: f32, x: *const [f32; 4], y: *mut [f32; 4]) {
+    let i = global_idx().get();
+    // SAFETY: the launch gives buffers of 32 arrays.
+    unsafe {
+        let value = *x.add(i);
+        *y.add(i) = value.map(|v| v * a);
+    }
+}
+
+#[test]
+fn vectors_are_moved_whole_as_on_a_gpu() {
+    let report = reported(|stream, x| {
+        let mut y = stream.zeroed::<f32>(128)?;
+        let y = y.as_vectors_mut()?;
+        scale_vectors::launch(stream, LaunchConfig::new(1, 32), 2.0, x.as_vectors()?.slice(0..32), y)
+    });
+    assert_eq!(sums(&report, MemorySpace::Global, false), (1, 16, 16), "{report}");
+    assert_eq!(sums(&report, MemorySpace::Global, true), (1, 16, 16), "{report}");
+    let report = reported(|stream, x| {
+        let y = stream.zeroed::<f32>(128)?;
+        let (x, y) = (x.as_device_ptr().cast(), y.as_device_ptr().cast_mut().cast());
+        // SAFETY: both have 32 arrays of 4, and live until the launch has ended.
+        unsafe { scale_arrays::launch(stream, LaunchConfig::new(1, 32), 2.0, x, y) }
+    });
+    assert_eq!(sums(&report, MemorySpace::Global, false), (4, 64, 16), "{report}");
+    assert_eq!(sums(&report, MemorySpace::Global, true), (4, 64, 16), "{report}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! A call of the checker before each access to memory that other threads, or other launches, may know of.
 
+mod joined;
+
 use std::collections::{HashMap, HashSet};
 
+use self::joined::{Access, Step};
 use super::sites::{Sites, of_kind};
 use crate::bundle::{CheckedSite, SiteFlags, SiteKind, SiteValue};
 use crate::llvm::{Builder, Context, Module, Type, Value, is_call, kind, opcode, ordering};
@@ -13,10 +16,19 @@ const HOOK: &str = "__warpsmith_check_";
 /// Puts the calls in.
 pub(super) fn announce(context: &Context, module: &Module, entries: &[Entry], sites: &mut Sites) {
     let by_value = entries.iter().flat_map(|entry| by_value(module, entry)).collect();
-    let mut writer = Writer { context, module, builder: context.builder(), by_value, sites, held: HashMap::new() };
+    let mut writer = Writer {
+        context,
+        module,
+        builder: context.builder(),
+        by_value,
+        sites,
+        held: HashMap::new(),
+        joined: HashMap::new(),
+    };
     let functions: Vec<Value> = module.functions().filter(|function| !function.is_declaration()).collect();
     for function in functions {
         let all: Vec<Value> = function.instructions().collect();
+        writer.joined = joined::joined(writer.steps(&all));
         for instruction in all {
             writer.visit(instruction);
         }
@@ -31,6 +43,8 @@ struct Writer<'a> {
     sites: &'a mut Sites,
     /// Of loads that are moved, which of their bytes hold something: a bit for each.
     held: HashMap<Value, Value>,
+    /// Accesses that a GPU makes with one instruction; see [`joined`].
+    joined: HashMap<Value, u32>,
 }
 
 /// The parameters of an entry that are the addresses of values which the launch brings along: nobody writes them.
@@ -74,6 +88,45 @@ impl Writer<'_> {
         }
     }
 
+    /// A function's code as [`joined`] looks at it.
+    fn steps(&mut self, all: &[Value]) -> Vec<Step<Value, Value, (u64, u32)>> {
+        let mut steps = Vec::new();
+        let mut block = None;
+        for &instruction in all {
+            if block != Some(instruction.block()) {
+                block = Some(instruction.block());
+                steps.push(Step::Wall);
+            }
+            steps.extend(self.step(instruction));
+        }
+        steps
+    }
+
+    fn step(&mut self, instruction: Value) -> Option<Step<Value, Value, (u64, u32)>> {
+        let is_store = match instruction.opcode() {
+            opcode::LOAD => false,
+            opcode::STORE => true,
+            opcode::ATOMICRMW | opcode::CMPXCHG | opcode::FENCE => return Some(Step::Wall),
+            _ => return (is_call(instruction) && may_disturb(instruction)).then_some(Step::Wall),
+        };
+        if instruction.ordering() != ordering::NOT_ATOMIC {
+            return Some(Step::Wall);
+        }
+        let pointer = instruction.operand(u32::from(is_store));
+        if self.is_private(pointer) {
+            return None;
+        }
+        let moved = if is_store { instruction.operand(0) } else { instruction };
+        if is_moved(self.context, moved) {
+            return Some(Step::Other { is_store });
+        }
+        let bytes = self.module.store_size(moved.ty()) as u32;
+        let (base, offset) = base_and_offset(pointer);
+        let line = self.sites.line(instruction);
+        let access = Access { is_store, base, offset, bytes, align: instruction.alignment(), line };
+        Some(Step::Access(instruction, access))
+    }
+
     fn load(&mut self, load: Value) {
         let pointer = load.operand(0);
         if load.ordering() != ordering::NOT_ATOMIC {
@@ -90,7 +143,7 @@ impl Writer<'_> {
             self.held(load);
             return;
         }
-        let site = self.access(SiteKind::Load, load.ty(), load.alignment());
+        let site = self.counted(load, self.access(SiteKind::Load, load.ty(), load.alignment()));
         let Some(number) = self.sites.number(load, site) else { return };
         match bytes {
             1 | 2 | 4 | 8 | 16 => self.hook(load, &format!("load_{bytes}"), &[pointer], number),
@@ -113,7 +166,7 @@ impl Writer<'_> {
             return self.hook(store, "copy", &[pointer, from, self.usize(bytes)], number);
         }
         let held = if is_moved(self.context, value) { self.held(value) } else { None };
-        let site = self.access(SiteKind::Store, value.ty(), store.alignment());
+        let site = self.counted(store, self.access(SiteKind::Store, value.ty(), store.alignment()));
         let Some(number) = self.sites.number(store, site) else { return };
         if let Some(held) = held {
             return self.hook(store, "put_n", &[pointer, self.usize(bytes), held], number);
@@ -230,6 +283,16 @@ impl Writer<'_> {
         }
     }
 
+    /// A site with what an access counts as in the memory report.
+    fn counted(&self, access: Value, site: CheckedSite) -> CheckedSite {
+        let flags = match self.joined.get(&access) {
+            None => 0,
+            Some(0) => SiteFlags::FOLLOWS,
+            Some(bytes) => SiteFlags::joined(*bytes),
+        };
+        CheckedSite { flags, ..site }
+    }
+
     fn access(&self, what: SiteKind, ty: Type, align: u32) -> CheckedSite {
         let value = match ty.kind() {
             kind::INTEGER => SiteValue::Int,
@@ -291,6 +354,27 @@ impl Writer<'_> {
             0..64 => Some(self.builder.cast(opcode::ZEXT, value, word)),
             _ => None,
         }
+    }
+}
+
+/// Whether a call may read or write memory that others know of, or wait; only of LLVM's own functions is it known that they do not.
+fn may_disturb(call: Value) -> bool {
+    const MOVES: [&str; 3] = ["llvm.memcpy.", "llvm.memmove.", "llvm.memset."];
+    let callee = call.called().as_function().filter(|callee| callee.is_intrinsic());
+    callee.is_none_or(|callee| MOVES.iter().any(|name| callee.name().starts_with(name)))
+}
+
+/// An address without the constants that are added to it, and their sum in bytes.
+fn base_and_offset(mut pointer: Value) -> (Value, i64) {
+    let mut offset = 0_i64;
+    loop {
+        let is_step = pointer.is_instruction() && pointer.opcode() == opcode::GEP && pointer.operand_count() == 2;
+        if !is_step || !pointer.gep_element().is_int(8) {
+            return (pointer, offset);
+        }
+        let Some(bytes) = pointer.operand(1).as_int() else { return (pointer, offset) };
+        offset = offset.wrapping_add(bytes.cast_signed());
+        pointer = pointer.operand(0);
     }
 }
 

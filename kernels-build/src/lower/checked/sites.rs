@@ -1,6 +1,7 @@
 //! The places that the checker hears of, each once.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::bundle::{CheckedSite, SiteKind};
 use crate::llvm::{SourceFile, SourcePlace, Value};
@@ -57,6 +58,16 @@ impl Sites {
         self.numbers.insert(site.clone(), number);
         self.all.push(site);
         Some(number)
+    }
+
+    /// A name for the source file that an instruction is counted for, and the line.
+    pub(super) fn line(&mut self, instruction: Value) -> (u64, u32) {
+        let chain = instruction.source_chain();
+        let owners: Vec<Owner> = chain.iter().map(|place| self.file(place.file).owner).collect();
+        let Some(place) = chain.get(written(&chain, &owners)) else { return (0, 0) };
+        let mut hasher = DefaultHasher::new();
+        self.file(place.file).name.hash(&mut hasher);
+        (hasher.finish(), place.line)
     }
 
     fn file(&mut self, file: SourceFile) -> &File {

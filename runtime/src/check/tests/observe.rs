@@ -40,6 +40,25 @@ fn a_report_counts_each_block_by_warps_under_every_schedule() {
 }
 
 #[test]
+fn what_a_gpu_joins_is_one_request_and_checked_by_itself() {
+    let x = Buffer::new("x", 128, Mark::Init);
+    let report = observed(&launch(1, 32), &[&x], &[], || {
+        for part in 0..4 {
+            x.at(4 * global() + part).load_at(if part == 0 { at::JOINED } else { at::FOLLOWING });
+        }
+    });
+    assert_eq!(global_lines(&report), [(121, false, 1, 16)], "{report}");
+    assert_eq!(report.lines().map(|line| (line.accesses, line.fewest)).collect::<Vec<_>>(), [(32, 16)]);
+    // One of those that are not counted races with a write.
+    let findings = launch(1, 2).find(&[&x], || match thread_idx().x {
+        0 => x.at(1).store(1.0),
+        _ => drop(x.at(1).load_at(at::FOLLOWING)),
+    });
+    let [finding] = &findings[..] else { panic!("{findings:#?}") };
+    assert_eq!(finding.rule, CheckRule::DataRace);
+}
+
+#[test]
 fn blocks_that_are_alive_together_are_counted_apart() {
     let x = Buffer::new("x", 4096, Mark::Init);
     for cooperative in [false, true] {
