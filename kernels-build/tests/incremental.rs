@@ -77,6 +77,52 @@ fn a_first_program_in_a_new_folder_is_found() {
     assert_eq!(project.cargo(&["build", "-v"]).ok().started(), [""; 0]);
 }
 
+/// Cargo does not run the build script for a folder that did not exist: the macros notice.
+#[test]
+fn first_targets_in_new_folders_are_compiled_by_the_second_build() {
+    let project = Project::new("new-folder", "macros");
+    let runtime = format!("[dependencies.warpsmith]\npath = {:?}\n[workspace]\n", support::part("runtime"));
+    project.package("", "app", &runtime);
+    let kernel = "use warpsmith::prelude::*;\n#[kernel] fn NAME(x: &[f32], mut y: GridSliceMut<f32>) {\n\
+                  if let Some(y) = y.get_mut(&global_idx()) { *y = x[0]; }\n}\n\
+                  #[allow(dead_code)] pub fn run(s: &Stream, y: &mut DeviceBuffer<f32>, x: &DeviceBuffer<f32>) {\n\
+                  NAME::launch(s, LaunchConfig::for_len(4), x, y).unwrap()\n}\n";
+    let source = |name: &str| kernel.replace("NAME", name);
+    project.file("src/lib.rs", &source("in_lib"));
+    project.file("src/main.rs", &format!("{}fn main() {{}}", source("in_bin")));
+    // Doctests, other programs of cargo's and targets at odd places are no new targets.
+    project.file("src/docs.rs", "//! ```\n//! #[warpsmith::kernel] fn in_doctest() {}\n//! ```\n");
+    project.edit("src/lib.rs", "use warpsmith", "pub mod docs;\nuse warpsmith");
+    project.file("odd/named.rs", &format!("{}fn main() {{}}", source("in_named")));
+    let named = "[[bin]]\nname = \"app\"\npath = \"src/main.rs\"\n[[bin]]\nname = \"named\"\npath = \"odd/named.rs\"\n[workspace]";
+    project.edit("Cargo.toml", "[workspace]", named);
+    project.cargo(&["test"]).ok();
+    project.cargo(&["build"]).ok();
+    assert_eq!(project.cargo(&["build", "-v"]).ok().started(), [""; 0]);
+
+    let quiet = "the target `";
+    project.file("tests/first.rs", &format!("{}#[test] fn t() {{}}", source("in_test")));
+    // For clippy the script makes nothing, so there is nothing to miss.
+    let run = project.cargo(&["clippy", "--all-targets"]).ok();
+    assert!(!run.stderr().contains(quiet), "{}", run.text());
+    for (path, title, option) in [
+        ("tests/first.rs", "test first", "--tests"),
+        ("examples/shown.rs", "example shown", "--examples"),
+        ("benches/timed.rs", "bench timed", "--benches"),
+    ] {
+        project.file(path, &format!("{}fn main() {{}}", source("in_new")));
+        let run = project.cargo(&["build", option]).fails();
+        let message = format!("error: the target `{path}` did not exist when this package's kernels were compiled");
+        assert_eq!(run.stderr().matches(&message).count(), 1, "{}", run.text());
+        assert!(run.stderr().contains("build once more"), "{}", run.text());
+        let run = project.cargo(&["build", option, JSON]).ok();
+        let all = run.executables();
+        let program = &all.iter().find(|(found, _)| found == title).unwrap_or_else(|| panic!("{all:?}")).1;
+        assert!(names(program).contains("in_new"), "{}", run.text());
+        assert_eq!(project.cargo(&["build", option, "-v"]).ok().started(), [""; 0]);
+    }
+}
+
 #[test]
 fn a_path_dependencys_edit_rebuilds() {
     let project = Project::new("path", "incremental");
