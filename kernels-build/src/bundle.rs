@@ -69,13 +69,15 @@ pub struct CheckedSite {
     pub column: u32,
     /// The function around it, demangled.
     pub function: String,
+    /// Where in a library that the line calls it happens, as `core/src/num/mod.rs:394`; empty where the line itself does it.
+    pub inner: String,
     /// One of [`SiteKind`], as a number.
     pub kind: u32,
     /// What an arithmetic operation is called; empty for others.
     pub operation: String,
     /// Bits of [`SiteFlags`].
     pub flags: u32,
-    /// Bytes of an access; 0 when the hook says.
+    /// Bytes of an access, 0 when the hook says; of an overflow's operands, 0 when they are not known.
     pub bytes: u32,
     /// Alignment in bytes that the code relies on.
     pub align: u32,
@@ -154,6 +156,9 @@ impl SiteFlags {
             bytes => Some(bytes),
         }
     }
+
+    /// The integers that it computes with have a sign.
+    pub const SIGNED: u32 = 32;
 }
 
 /// How the bits of a value are to be printed.

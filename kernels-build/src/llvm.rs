@@ -46,6 +46,7 @@ pub(crate) mod opcode {
     pub(crate) const FREM: i32 = 19;
     pub(crate) const SHL: i32 = 20;
     pub(crate) const LSHR: i32 = 21;
+    pub(crate) const ASHR: i32 = 22;
     pub(crate) const AND: i32 = 23;
     pub(crate) const OR: i32 = 24;
     pub(crate) const XOR: i32 = 25;
@@ -65,6 +66,7 @@ pub(crate) mod opcode {
     pub(crate) const INTTOPTR: i32 = 40;
     pub(crate) const BITCAST: i32 = 41;
     pub(crate) const ADDRSPACECAST: i32 = 60;
+    pub(crate) const ICMP: i32 = 42;
     pub(crate) const PHI: i32 = 44;
     pub(crate) const CALL: i32 = 45;
     pub(crate) const SELECT: i32 = 46;

@@ -7,7 +7,7 @@ use super::{
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -337,7 +337,7 @@ records! {
     Bundle { target, compiler, kernels, failure }
     CheckedModule { target, kernels, sites }
     CheckedRecord { key, params }
-    CheckedSite { file, line, column, function, kind, operation, flags, bytes, align, value }
+    CheckedSite { file, line, column, function, inner, kind, operation, flags, bytes, align, value }
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
         key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack,

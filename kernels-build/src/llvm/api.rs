@@ -139,6 +139,7 @@ api! {
     LLVMMetadataAsValue(Raw, Raw) -> Raw;
     LLVMValueAsMetadata(Raw) -> Raw;
     LLVMGetInstructionOpcode(Raw) -> c_int;
+    LLVMGetICmpPredicate(Raw) -> c_int;
     LLVMInstructionEraseFromParent(Raw);
     LLVMGetCalledValue(Raw) -> Raw;
     LLVMGetCalledFunctionType(Raw) -> Raw;

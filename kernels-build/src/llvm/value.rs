@@ -387,6 +387,12 @@ impl Value {
         unsafe { (api().LLVMGetInstructionOpcode)(self.0) }
     }
 
+    /// The predicate of a comparison of integers.
+    pub(crate) fn icmp_predicate(self) -> i32 {
+        // SAFETY: callers ask this of `icmp` only.
+        unsafe { (api().LLVMGetICmpPredicate)(self.0) }
+    }
+
     pub(crate) fn block(self) -> Block {
         // SAFETY: callers ask this of instructions only.
         Block(unsafe { (api().LLVMGetInstructionParent)(self.0) })

@@ -97,6 +97,7 @@ fn instrument(
         overflow::report_and_go_on(&context, &module, &mut sites);
     }
     optimise(&context, &module, &pipeline).map_err(internal)?;
+    overflow::place_again(&context, &module, &mut sites);
     accesses::announce(&context, &module, entries, &mut sites);
     floats::announce(&context, &module, &mut sites);
     forget_effects(&module);

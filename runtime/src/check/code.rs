@@ -83,7 +83,7 @@ fn site(from: CheckedSite) -> Result<Site, String> {
             release: flag(SiteFlags::RELEASES),
         },
         Kind::Fence => SiteKind::Fence { acquire: flag(SiteFlags::ACQUIRES), release: flag(SiteFlags::RELEASES) },
-        Kind::Overflow => SiteKind::Overflow(from.operation),
+        Kind::Overflow => SiteKind::Overflow { operation: from.operation, is_signed: flag(SiteFlags::SIGNED) },
         Kind::Float => SiteKind::Float(from.operation),
     };
     let value = match from.value {
@@ -94,13 +94,13 @@ fn site(from: CheckedSite) -> Result<Site, String> {
         v if v == SiteValue::Pointer as u32 => ValueKind::Pointer,
         _ => ValueKind::Other,
     };
-    let CheckedSite { file, line, column, function, bytes, align, .. } = from;
+    let CheckedSite { file, line, column, function, inner, bytes, align, .. } = from;
     let function = kernel_of_entry(&function).map_or_else(|| function.clone(), str::to_owned);
     let counted = match kind {
         SiteKind::Load | SiteKind::Store => SiteFlags::counted_bytes(from.flags),
         _ => None,
     };
-    Ok(Site { file, line, column, function, kind, bytes, align, value, counted })
+    Ok(Site { file, line, column, function, inner, kind, bytes, align, value, counted })
 }
 
 /// The kernel whose entry this is: its own code stands there once the compiler has taken the function in.

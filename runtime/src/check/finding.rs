@@ -73,6 +73,9 @@ pub struct FindingSide {
     pub column: u32,
     /// The function at the place; empty where it is not known.
     pub function: String,
+    /// Where in a library that the place calls it happened, as `core/src/num/mod.rs:394`; empty where it is the place itself, or
+    /// not known.
+    pub inner: String,
 }
 
 impl fmt::Display for FindingSide {
@@ -80,6 +83,9 @@ impl fmt::Display for FindingSide {
         write!(f, "thread {} of block {} {}", self.thread, self.block, self.action)?;
         if !self.file.is_empty() {
             write!(f, " at {}:{}:{}", self.file, self.line, self.column)?;
+        }
+        if !self.inner.is_empty() {
+            write!(f, " (in {})", self.inner)?;
         }
         if !self.function.is_empty() {
             write!(f, " in `{}`", self.function)?;

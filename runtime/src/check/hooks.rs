@@ -185,13 +185,20 @@ pub(crate) unsafe extern "C" fn __warpsmith_check_fence(site: u32) {
     }
 }
 
-/// After an operation on `operands` floats, 1 or 2, whose result is a NaN or an infinity.
+/// After an operation on `operands` floats, 1 to 3, whose result is a NaN or an infinity.
 ///
 /// # Safety
 /// As the stores'.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(site: u32, result: f64, a: f64, b: f64, operands: u32) {
-    report::non_finite(site, result, &[a, b][..(operands as usize).min(2)]);
+pub(crate) unsafe extern "C" fn __warpsmith_check_non_finite(
+    site: u32,
+    result: f64,
+    a: f64,
+    b: f64,
+    c: f64,
+    operands: u32,
+) {
+    report::non_finite(site, result, &[a, b, c][..(operands as usize).min(3)]);
 }
 
 /// After a cast of a number that changed its value; called by the device crate as checked code has it. Nested builds do not have
@@ -202,13 +209,13 @@ pub(crate) extern "Rust" fn __warpsmith_check_lossy_cast(place: Place, from: Num
     report::lossy_cast(place, from, to, loss);
 }
 
-/// After arithmetic on integers that wrapped.
+/// After arithmetic on integers that wrapped; the operands are zero-extended, and zeros where the place does not know them.
 ///
 /// # Safety
 /// As the stores'.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn __warpsmith_check_overflow(site: u32) {
-    report::overflow(site);
+pub(crate) unsafe extern "C" fn __warpsmith_check_overflow(site: u32, a: u64, b: u64) {
+    report::overflow(site, a, b);
 }
 
 /// Keeps the functions in every program that looks for checked code, which only asks for them softly.
@@ -231,10 +238,11 @@ pub(super) fn keep() {
     let take: unsafe extern "C" fn(*const u8, usize, u32) -> u32 = __warpsmith_check_move_n;
     let put: unsafe extern "C" fn(*const u8, usize, u32, u32) = __warpsmith_check_put_n;
     let copy: unsafe extern "C" fn(*mut u8, *const u8, usize, u32) = __warpsmith_check_copy;
-    let notes: [unsafe extern "C" fn(u32); 2] = [__warpsmith_check_fence, __warpsmith_check_overflow];
-    let float: unsafe extern "C" fn(u32, f64, f64, f64, u32) = __warpsmith_check_non_finite;
+    let fence: unsafe extern "C" fn(u32) = __warpsmith_check_fence;
+    let overflow: unsafe extern "C" fn(u32, u64, u64) = __warpsmith_check_overflow;
+    let float: unsafe extern "C" fn(u32, f64, f64, f64, f64, u32) = __warpsmith_check_non_finite;
     let exchange: unsafe extern "C" fn(*const u8, u64, u32, u32) = __warpsmith_check_exchange;
-    std::hint::black_box((loads, stores, many, take, put, copy, notes, float, exchange));
+    std::hint::black_box((loads, stores, many, take, put, copy, fence, overflow, float, exchange));
     #[cfg(not(any(warpsmith_device, warpsmith_checked)))]
     std::hint::black_box(__warpsmith_check_in_block as fn(_));
     #[cfg(not(any(warpsmith_device, warpsmith_checked)))]

@@ -210,6 +210,7 @@ fn panicked(state: &State<'_>, first: Schedule, second: Schedule, panic: &CpuPan
             line: panic.line,
             column: panic.column,
             function: String::new(),
+            inner: String::new(),
         };
         let message = format!("under the schedule {first} no thread panics, from the same memory; {}", again(second));
         report::finding(state, CheckRule::OrderDependent, side, message)

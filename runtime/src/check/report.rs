@@ -30,6 +30,7 @@ pub(super) fn side(state: &State<'_>, who: Who, place: u32, action: String) -> F
         line: site.map_or(0, |site| site.line),
         column: site.map_or(0, |site| site.column),
         function: site.map(|site| site.function.clone()).unwrap_or_default(),
+        inner: site.map(|site| site.inner.clone()).unwrap_or_default(),
     }
 }
 
@@ -42,6 +43,7 @@ fn side_at(state: &State<'_>, who: Who, place: Option<Place>, action: &str) -> F
         line: place.map_or(0, |place| place.line()),
         column: place.map_or(0, |place| place.column()),
         function: String::new(),
+        inner: String::new(),
     }
 }
 
@@ -363,20 +365,42 @@ pub(super) fn non_finite(place: u32, result: f64, operands: &[f64]) {
 /// Arithmetic on integers that wrapped.
 #[cold]
 #[inline(never)]
-pub(super) fn overflow(place: u32) {
+pub(super) fn overflow(place: u32, a: u64, b: u64) {
     launch::with(|state| {
         if !state.request.options.finds_overflow() {
             return;
         }
         state.found.borrow_mut().count(CheckRule::Overflow, (place.into(), 0), || {
-            let name = match launch::site(place).map(|site| &site.kind) {
-                Some(SiteKind::Overflow(name)) => name.as_str(),
-                _ => "arithmetic",
-            };
-            let action = format!("overflows in {name}");
+            let computed = launch::site(place).map_or_else(|| "arithmetic".to_owned(), |site| computed(site, a, b));
+            let action = format!("overflows in {computed}");
             finding(state, CheckRule::Overflow, side(state, own(), place, action), "")
         });
     });
+}
+
+/// What a place computed, from zero-extended operands.
+fn computed(site: &Site, a: u64, b: u64) -> String {
+    let SiteKind::Overflow { operation, is_signed } = &site.kind else { return "arithmetic".to_owned() };
+    if !matches!(site.bytes, 1 | 2 | 4 | 8) {
+        return operation.clone();
+    }
+    let (bits, prefix) = (8 * site.bytes, if *is_signed { 'i' } else { 'u' });
+    let number = |value: u64| {
+        let unused = 64 - bits;
+        if *is_signed { format!("{}", ((value << unused) as i64) >> unused) } else { value.to_string() }
+    };
+    let typed = |value| format!("{}{prefix}{bits}", number(value));
+    let operator = match operation.as_str() {
+        "neg" => return format!("-({})", typed(a)),
+        // Whether what is shifted has a sign shows in a shift to the right alone.
+        "shl" => return format!("{} << {b} of {bits} bits", number(a)),
+        "shr" => return format!("{} >> {b}", typed(a)),
+        "add" => "+",
+        "sub" => "-",
+        "mul" => "*",
+        _ => return operation.clone(),
+    };
+    format!("{} {operator} {}", typed(a), typed(b))
 }
 
 /// A cast of a number that changed its value.

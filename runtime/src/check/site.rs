@@ -11,6 +11,8 @@ pub(crate) struct Site {
     pub(crate) column: u32,
     /// The function that it stands in.
     pub(crate) function: String,
+    /// Where in a library that the line calls it happens; empty where the line itself does it.
+    pub(crate) inner: String,
     /// What it does.
     pub(crate) kind: SiteKind,
     /// Bytes that it touches; 0 where that differs from call to call.
@@ -40,8 +42,11 @@ pub(crate) enum SiteKind {
         acquire: bool,
         release: bool,
     },
-    /// Arithmetic on integers, by its name.
-    Overflow(String),
+    /// Arithmetic on integers, which have as many bytes as the place touches where they are known.
+    Overflow {
+        operation: String,
+        is_signed: bool,
+    },
     /// Arithmetic on floats, by its name.
     Float(String),
 }

@@ -74,9 +74,9 @@ static SITES: LazyLock<Sites> = LazyLock::new(|| {
         (atomic(true, false, false, false), 4, ValueKind::Int),
         (atomic(false, true, false, false), 4, ValueKind::Int),
         (SiteKind::Fence { acquire: true, release: true }, 0, ValueKind::Other),
-        (SiteKind::Overflow("an addition".to_owned()), 0, ValueKind::Int),
+        (SiteKind::Overflow { operation: "add".to_owned(), is_signed: true }, 4, ValueKind::Int),
         (SiteKind::Float("a division".to_owned()), 0, ValueKind::F32),
-        (SiteKind::Overflow("multiplication".to_owned()), 0, ValueKind::Int),
+        (SiteKind::Overflow { operation: "mul".to_owned(), is_signed: false }, 0, ValueKind::Int),
         (SiteKind::Load, 8, ValueKind::F64),
         (SiteKind::Store, 8, ValueKind::F64),
         (SiteKind::Load, 1, ValueKind::Int),
@@ -91,6 +91,11 @@ static SITES: LazyLock<Sites> = LazyLock::new(|| {
         line: if line == 100 + at::UPDATE_STORE { line - 1 } else { line },
         column: 5,
         function: "kernel".to_owned(),
+        inner: if matches!(kind, SiteKind::Overflow { .. }) {
+            "core/src/num/mod.rs:3".to_owned()
+        } else {
+            String::new()
+        },
         kind,
         bytes,
         align: bytes.max(1),

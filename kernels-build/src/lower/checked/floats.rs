@@ -1,7 +1,7 @@
 //! A look at each result of arithmetic on floats: what is not finite goes to the checker, with what it was made from.
 
 use super::sites::{Sites, of_kind};
-use crate::bundle::{CheckedSite, SiteKind};
+use crate::bundle::{CheckedSite, SiteKind, SiteValue};
 use crate::llvm::{Context, FUNCTION, Module, Type, Value, is_call, kind, opcode};
 
 const HOOK: &str = "__warpsmith_check_non_finite";
@@ -67,10 +67,10 @@ struct Look {
 }
 
 impl Look {
-    /// Writes the function: `(result, first, second, how many operands, site)`.
+    /// Writes the function: `(result, first, second, third, how many operands, site)`.
     fn new(context: &Context, module: &Module, ty: Type, operand: Type) -> Self {
         let (double, int) = (context.f64(), context.int(32));
-        let hook = module.declare(HOOK, context.void().function(&[int, double, double, double, int]));
+        let hook = module.declare(HOOK, context.void().function(&[int, double, double, double, double, int]));
         let is_double = ty == double;
         let is_narrowed = operand != ty;
         let name = format!(
@@ -78,12 +78,12 @@ impl Look {
             if is_double { "f64" } else { "f32" },
             if is_narrowed { ".of.f64" } else { "" }
         );
-        let function = module.add_function(&name, context.void().function(&[ty, operand, operand, int, int]));
+        let function = module.add_function(&name, context.void().function(&[ty, operand, operand, operand, int, int]));
         function.set_linkage(crate::llvm::linkage::INTERNAL);
         function.add_attribute(FUNCTION, context.enum_attribute("alwaysinline", 0));
         let [start, odd, end] = ["start", "odd", "end"].map(|name| function.append_block(context, name));
-        let [result, first, second, operands, site] = function.parameters()[..] else {
-            unreachable!("five parameters")
+        let [result, first, second, third, operands, site] = function.parameters()[..] else {
+            unreachable!("six parameters")
         };
         let builder = context.builder();
         builder.at_end(start);
@@ -95,7 +95,7 @@ impl Look {
         builder.branch_if(builder.icmp(EQUAL, found, exponent), odd, end);
         builder.at_end(odd);
         let wide = |value: Value| if value.ty() == double { value } else { builder.cast(opcode::FPEXT, value, double) };
-        builder.call_function(hook, &[site, wide(result), wide(first), wide(second), operands]);
+        builder.call_function(hook, &[site, wide(result), wide(first), wide(second), wide(third), operands]);
         builder.branch(end);
         builder.at_end(end);
         builder.ret(None);
@@ -115,24 +115,26 @@ impl Look {
             return;
         }
         let Some(after) = instruction.next() else { return };
-        let site = CheckedSite { operation: operation.to_owned(), ..of_kind(SiteKind::Float) };
+        let value = if self.operand == context.f64() { SiteValue::F64 } else { SiteValue::F32 } as u32;
+        let site = CheckedSite { operation: operation.to_owned(), value, ..of_kind(SiteKind::Float) };
         let Some(number) = sites.number(instruction, site) else { return };
         let number = context.int(32).int_value(u64::from(number));
         let builder = context.builder();
         builder.before(after);
-        let count = context.int(32).int_value(operands.len().min(2) as u64);
+        let count = context.int(32).int_value(operands.len().min(3) as u64);
         let first = operands[0];
         let second = operands.get(1).copied().unwrap_or(first);
-        let look = |parts: [Value; 3]| {
-            let [result, first, second] = parts;
-            builder.call_function(self.function, &[result, first, second, count, number]);
+        let third = operands.get(2).copied().unwrap_or(second);
+        let look = |parts: [Value; 4]| {
+            let [result, first, second, third] = parts;
+            builder.call_function(self.function, &[result, first, second, third, count, number]);
         };
         if lanes == 0 {
-            look([instruction, first, second]);
+            look([instruction, first, second, third]);
         }
         for lane in 0..lanes {
             let lane = context.int(32).int_value(u64::from(lane));
-            look([instruction, first, second].map(|vector| builder.extract_element(vector, lane)));
+            look([instruction, first, second, third].map(|vector| builder.extract_element(vector, lane)));
         }
     }
 }
