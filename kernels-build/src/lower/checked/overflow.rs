@@ -12,9 +12,7 @@ const WRAPS: &str = "__warpsmith_wraps";
 
 const HOOK: &str = "__warpsmith_check_overflow";
 
-/// `icmp eq`, `icmp ugt` and `icmp ult` of LLVM's C API.
-const EQUAL: i32 = 32;
-const ABOVE: i32 = 34;
+/// `icmp ult` of LLVM's C API.
 const BELOW: i32 = 36;
 
 /// Whether arithmetic wraps in the profile that the target's code is compiled under.
@@ -43,7 +41,7 @@ pub(super) fn report_and_go_on(context: &Context, module: &Module, sites: &mut S
             if panicking.first() != call || rest.first().incoming().is_some() {
                 continue;
             }
-            let operands = operands(context, &operation, before, rest);
+            let operands = operands(&operation, before, rest);
             let (bytes, flags) = operands.as_ref().map_or((0, 0), Operands::described);
             let site = CheckedSite { operation: operation.clone(), bytes, flags, ..of_kind(SiteKind::Overflow) };
             let number = sites.number(call, site);
@@ -104,8 +102,9 @@ impl Operands {
 }
 
 /// The operands of arithmetic, from the condition under which a block goes on to the rest; nothing where they can't be told.
-fn operands(context: &Context, operation: &str, before: &Block, rest: Block) -> Option<Operands> {
-    let mut condition = before.terminator().operand(0);
+fn operands(operation: &str, before: &Block, rest: Block) -> Option<Operands> {
+    let written = before.terminator().operand(0);
+    let mut condition = written;
     while condition.is_instruction() {
         let is_expected = is_call(condition)
             && condition.called().as_function().is_some_and(|callee| callee.name().starts_with("llvm.expect"));
@@ -129,15 +128,9 @@ fn operands(context: &Context, operation: &str, before: &Block, rest: Block) -> 
             Operands { first, second: Some(second), is_signed: kind.starts_with('s') }
         }
         opcode::ICMP => match operation {
-            "add" => unsigned_addition(condition, before, rest)?,
-            // Of one, which LLVM writes so.
-            "sub" if condition.icmp_predicate() == EQUAL && condition.operand(1).is_null() => {
-                let first = condition.operand(0);
-                let one = context.int(first.ty().int_bits()).int_value(1);
-                Operands { first, second: Some(one), is_signed: false }
-            }
             "neg" => Operands { first: condition.operand(0), second: None, is_signed: true },
-            "sub" if condition.icmp_predicate() == BELOW => {
+            // It may also be turned around, with operands that are not these.
+            "sub" if condition == written && condition.icmp_predicate() == BELOW && before.successors()[1] == rest => {
                 Operands { first: condition.operand(0), second: Some(condition.operand(1)), is_signed: false }
             }
             "shl" | "shr" => {
@@ -156,28 +149,6 @@ fn operands(context: &Context, operation: &str, before: &Block, rest: Block) -> 
     };
     let fits = |value: Value| value.ty().kind() == kind::INTEGER && value.ty().int_bits() <= 64;
     (fits(found.first) && found.second.is_none_or(fits)).then_some(found)
-}
-
-/// The operands of an addition of a constant without a sign, whose check LLVM writes as a comparison of the other operand.
-fn unsigned_addition(condition: Value, before: &Block, rest: Block) -> Option<Operands> {
-    let (first, limit) = (condition.operand(0), condition.operand(1));
-    let bits = if first.ty().kind() == kind::INTEGER { first.ty().int_bits() } else { return None };
-    let is_most = limit.as_int().is_some_and(|limit| bits <= 64 && limit == u64::MAX >> (64 - bits));
-    if condition.icmp_predicate() != ABOVE && !(condition.icmp_predicate() == EQUAL && is_most) {
-        return None;
-    }
-    let added = |value: Value| {
-        let [a, b] = value.operands()[..] else { return None };
-        (value.opcode() == opcode::ADD && a == first && b.is_constant()).then_some(b)
-    };
-    let second = before.instructions().chain(rest.instructions()).find_map(added)?;
-    // It is the one whose check this is: the limit is what is left above the constant.
-    let room = second.as_int().filter(|_| bits <= 64)?.wrapping_neg().wrapping_sub(1) & (u64::MAX >> (64 - bits));
-    (limit.as_int() == Some(room) || is_most && room + 1 == u64::MAX >> (64 - bits)).then_some(Operands {
-        first,
-        second: Some(second),
-        is_signed: false,
-    })
 }
 
 /// What overflowed, where a function is the panic of that.
