@@ -410,6 +410,12 @@ fn inner_threads(begin: &ThreadPlace, count: u32, reaches: &impl Fn(&ThreadPlace
     first..(if has_next { count } else { count - 1 }).max(first)
 }
 
+/// The start of the row after the one of an index in a box of this shape.
+#[inline(always)]
+fn next_row(index: Dim3, shape: Dim3) -> Dim3 {
+    if index.y + 1 < shape.y { Dim3 { x: 0, y: index.y + 1, z: index.z } } else { Dim3 { x: 0, y: 0, z: index.z + 1 } }
+}
+
 /// Stamps that are worth one trip to the common counter.
 const STAMPS_AT_ONCE: u64 = 4096;
 
@@ -478,12 +484,13 @@ impl<'a> Context<'a> {
         let this = unsafe { &*context };
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);
+        let mut index = this.position(first);
         while left > 0 {
             if u64::from(thread) == this.threads_per_block {
                 this.next_block();
-                thread = 0;
+                (thread, index) = (0, Dim3 { x: 0, y: 0, z: 0 });
             }
-            let row = this.row_from(thread);
+            let row = Row { thread, index, place: this.place_of(thread, index) };
             let count = left.min(u64::from(width - row.index.x)) as u32;
             // A grid may have so many threads that their numbers start again from 0. There a thread is a row of its own.
             let wraps = row.place.global.checked_add(u64::from(count)).is_none();
@@ -517,6 +524,10 @@ impl<'a> Context<'a> {
                 }
             }
             thread += count;
+            index.x += count;
+            if index.x == width {
+                index = next_row(index, this.launch.block_dim);
+            }
             left -= u64::from(count);
         }
     }
@@ -576,7 +587,15 @@ impl<'a> Context<'a> {
     fn next_block(&self) {
         let number = self.number.get() + 1;
         self.block.next_block(number);
-        self.set_block(number);
+        let (mut position, dim) = (self.block_idx.get(), self.launch.grid_dim);
+        position.x += 1;
+        if position.x == dim.x {
+            position = next_row(position, dim);
+        }
+        self.number.set(number);
+        self.block_idx.set(position);
+        self.first_global.set(self.first_global.get().wrapping_add(self.threads_per_block));
+        self.take_stamps();
     }
 
     /// Takes stamps for a block that starts. Blocks that never start take none: a grid may have more threads than there are
@@ -597,14 +616,8 @@ impl<'a> Context<'a> {
     #[inline]
     pub fn set_thread(&self, thread: u32) {
         self.nth.set(0);
-        self.set_row(self.row_from(thread));
-    }
-
-    /// The row of a thread of the block, by its linear number, from that thread on.
-    #[inline(always)]
-    fn row_from(&self, thread: u32) -> Row {
         let index = self.position(thread);
-        Row { thread, index, place: self.place_of(thread, index) }
+        self.set_row(Row { thread, index, place: self.place_of(thread, index) });
     }
 
     #[inline(always)]
