@@ -76,6 +76,15 @@ fn observed_store<const N: usize>(address: usize, value: u64, site: u32) {
 
 stores!(__warpsmith_check_store_1 1, __warpsmith_check_store_2 2, __warpsmith_check_store_4 4, __warpsmith_check_store_8 8);
 
+/// Before an access to part of a value, at an address that must be such a multiple as the place says.
+///
+/// # Safety
+/// As the stores'.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __warpsmith_check_align(address: *const u8, site: u32) {
+    shadow::align(address.addr(), site);
+}
+
 /// Before a store of 16 bytes.
 ///
 /// # Safety
@@ -223,7 +232,7 @@ pub(super) fn keep() {
     type Load = unsafe extern "C" fn(*const u8, u32);
     type Store = unsafe extern "C" fn(*const u8, u64, u32);
     type Many = unsafe extern "C" fn(*const u8, usize, u32);
-    let loads: [Load; 7] = [
+    let loads: [Load; 8] = [
         __warpsmith_check_load_1,
         __warpsmith_check_load_2,
         __warpsmith_check_load_4,
@@ -231,6 +240,7 @@ pub(super) fn keep() {
         __warpsmith_check_load_16,
         __warpsmith_check_store_16,
         __warpsmith_check_atomic,
+        __warpsmith_check_align,
     ];
     let stores: [Store; 4] =
         [__warpsmith_check_store_1, __warpsmith_check_store_2, __warpsmith_check_store_4, __warpsmith_check_store_8];

@@ -640,6 +640,16 @@ pub(super) fn store_many(address: usize, bytes: usize, place: u32) {
     store_range(offset, bytes, place, None);
 }
 
+/// Looks at the address of part of a value: whether it is the multiple that the whole has to be at.
+#[inline(never)]
+pub(super) fn align(address: usize, place: u32) {
+    let offset = address.wrapping_sub(WATCHED.start.load(Ordering::Relaxed));
+    // What lies elsewhere is told when the access itself is looked at.
+    if offset < WATCHED.open.load(Ordering::Relaxed) {
+        look_at_alignment(offset, place);
+    }
+}
+
 /// Reports an address that is no multiple of what its place asks for.
 #[inline(always)]
 fn look_at_alignment(offset: usize, place: u32) {

@@ -145,6 +145,7 @@ impl Writer<'_> {
         }
         let site = self.counted(load, self.access(SiteKind::Load, load.ty(), load.alignment()));
         let Some(number) = self.sites.number(load, site) else { return };
+        self.look_at_alignment(load, pointer, bytes, number);
         match bytes {
             1 | 2 | 4 | 8 | 16 => self.hook(load, &format!("load_{bytes}"), &[pointer], number),
             _ => self.hook(load, "load_n", &[pointer, self.usize(bytes)], number),
@@ -171,11 +172,19 @@ impl Writer<'_> {
         if let Some(held) = held {
             return self.hook(store, "put_n", &[pointer, self.usize(bytes), held], number);
         }
+        self.look_at_alignment(store, pointer, bytes, number);
         self.builder.before(store);
         match (bytes, self.bits(value)) {
             (1 | 2 | 4 | 8, Some(bits)) => self.hook(store, &format!("store_{bytes}"), &[pointer, bits], number),
             (16, _) => self.hook(store, "store_16", &[pointer], number),
             _ => self.hook(store, "store_n", &[pointer, self.usize(bytes)], number),
+        }
+    }
+
+    /// Calls the checker before an access to part of a value whose alignment is larger than the part.
+    fn look_at_alignment(&self, access: Value, pointer: Value, bytes: u64, site: u32) {
+        if matches!(bytes, 1 | 2 | 4 | 8) && u64::from(access.alignment()) > bytes {
+            self.hook(access, "align", &[pointer], site);
         }
     }
 
