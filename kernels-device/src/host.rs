@@ -316,7 +316,7 @@ pub struct Context<'a> {
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: null, or of the coroutine that alone uses this context.
     row_thread: Cell<u32>,                 // These are a `Row`.
     row_index: Cell<Dim3>,
-    nth: Cell<u32>, // The thread, counted from that. Invariant: they are in the same row of the block.
+    nth: Cell<u32>, // The thread, counted from that. Invariant: they are in one row of the block, and no number wraps around between.
     row_place: Cell<ThreadPlace>,
     first_stamp: Cell<u64>, // Of the block's first thread.
     launch: LaunchScope<'a>,

@@ -297,3 +297,23 @@ fn threads_that_run_in_rows_are_where_single_ones_are() {
         }
     }
 }
+
+/// A grid may have more threads than there are numbers: those after the last start again from 0, also within a row.
+#[test]
+fn numbers_that_start_again_in_a_row_are_those_of_single_threads() {
+    let (grid, block) = (Dim3::new(i32::MAX as u32, 65_535, 65_535), Dim3::new(1000, 1, 1));
+    let number = u64::MAX / 1000;
+    let look = || (thread_idx(), global_idx().get(), global_idx_2d().x());
+    let expected = RefCell::new(Vec::new());
+    as_threads(grid, block, (0..1000).map(|t| (number, t)), |_, _| expected.borrow_mut().push(look()));
+    let numbers: Vec<usize> = expected.borrow().iter().map(|seen| seen.1).collect();
+    assert!(numbers.contains(&usize::MAX) && numbers.contains(&0), "the row was to hold the last number and the first");
+    let cluster_dim = Dim3::new(1, 1, 1);
+    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
+    let mut context = Context::new(&Alone, scope);
+    context.set_block(number);
+    let seen = RefCell::new(Vec::new());
+    // SAFETY: 0 is a thread of the block, `outside` restores the context, and every place is inside.
+    outside(|| unsafe { context.run_threads(0, 1000, |_| true, |_| seen.borrow_mut().push(look())) });
+    assert_eq!(seen.into_inner(), expected.into_inner());
+}
