@@ -216,6 +216,11 @@ pub struct KernelRecord {
     /// Whether it waits for the whole grid: such a kernel is launched cooperatively, with a grid barrier as its last
     /// hidden argument.
     pub syncs_grid: bool,
+    /// Whether it asks which block a thread is in, or which thread of its block, or has shared memory: the CPU executor then
+    /// runs each block's threads by themselves.
+    pub asks_place_in_block: bool,
+    /// Whether it asks for a thread's number in the grid: likewise for blocks of many rows.
+    pub asks_number_in_grid: bool,
     /// Whether it allocates: the device heap must be sized.
     pub uses_heap: bool,
     /// Whether its call graph has a ring or an indirect call, so that its stack depth is not known.

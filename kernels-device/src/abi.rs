@@ -8,7 +8,7 @@
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
-pub use crate::host::{Context, ThreadPlace};
+pub use crate::host::{BoundKernel, Context, JoinedThreads, ThreadPlace};
 
 /// Version of the agreement in this file; part of every [`KernelDesc`].
 pub const ABI_VERSION: u32 = 2;
@@ -385,6 +385,8 @@ pub unsafe trait KernelParam: 'static {
     type Bound<'s>;
     /// Shape of the parameter.
     const DESC: ParamDesc;
+    /// Whether its elements are owned by place along x and y.
+    const IS_PLANE: bool = false;
 
     /// Makes the parameter from what the host kept: the CPU executor's way.
     ///
@@ -404,7 +406,7 @@ pub unsafe trait KernelParam: 'static {
     fn with_memory(raw: Self::Raw, memory: Self::Memory) -> Self::Raw;
 
     /// Whether the thread at a place finds its own element inside, as far as the parameter has such: true of a place only if it
-    /// is of those before it in a row of threads.
+    /// is of those none of whose numbers is larger.
     #[must_use]
     fn reaches(_raw: &Self::Raw, _place: &ThreadPlace) -> bool {
         true
@@ -609,6 +611,7 @@ macro_rules! wrapped_params {
             type Memory = <$param as KernelParam>::Memory;
             type Bound<'s> = <$param as KernelParam>::Bound<'s>;
             const DESC: ParamDesc = <$param as KernelParam>::DESC;
+            const IS_PLANE: bool = <$param as KernelParam>::IS_PLANE;
 
             unsafe fn from_raw<'s>(raw: Self::Raw, scope: &'s Scope) -> Self::Bound<'s> {
                 // SAFETY: the caller promises the same.

@@ -10,6 +10,10 @@
 //! function was given, and the kernel's buffers are other arguments of it, the compiler knows that no store of the kernel
 //! changes the context. It follows the answers back to the loop's counter, and may vectorise the loop.
 //!
+//! A row of threads costs a vectorised loop's beginning and end, which for the rows of usual blocks is more than the loop. So the
+//! rows of neighbouring blocks run as one, where the kernel never asks which of its threads stands in which block: what build
+//! scripts say of it. A kernel that asks in spite of that is told right, by a division.
+//!
 //! # Threads that wait
 //! A processor predicts where a return leads by the calls before it, which after a switch of stacks were another thread's: each
 //! return between the switch and the kernel would cost more than the switch. So barriers and warp operations come in two
@@ -304,6 +308,30 @@ pub struct LaunchScope<'a> {
     pub output: &'a dyn Output,
     /// The constants that the threads see.
     pub constants: &'a dyn ConstantValues,
+    /// Which blocks may run as one.
+    pub joins: Joins,
+}
+
+/// Which blocks may run as one: only those of a kernel whose threads do nothing together, and ask for nothing by block.
+///
+/// No answer depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Joins {
+    /// Blocks of one row: the kernel seldom asks for places in a block.
+    pub lines: bool,
+    /// Blocks of many rows too: it asks seldom for a thread's number in the grid as well.
+    pub planes: bool,
+}
+
+/// What the threads of a row have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joined {
+    /// They are of one block.
+    No,
+    /// They are of neighbouring blocks of one row each: their numbers in the grid follow each other.
+    Lines,
+    /// They are of neighbouring blocks, with the same y and z in each.
+    Planes,
 }
 
 /// What runs threads one after another: which thread of which block it is at.
@@ -315,9 +343,11 @@ pub struct Context<'a> {
     block: &'a dyn Block,
     yielder: Cell<*const Yielder<(), ()>>, // Invariant: null, or of the coroutine that alone uses this context.
     row_thread: Cell<u32>,                 // These are a `Row`.
-    row_index: Cell<Dim3>,
-    nth: Cell<u32>, // The thread, counted from that. Invariant: they are in one row of the block, and no number wraps around between.
+    row_index: [Cell<u32>; 3],             // Apart, because a whole `Dim3` would be copied from memory to memory.
+    nth: Cell<u32>, // The thread, counted from that. Invariant: they are in one row, and no number wraps around between.
+    joined: Cell<Joined>, // Whether that row goes on in the blocks after `block_idx`.
     row_place: Cell<ThreadPlace>,
+    row_stamp: Cell<u64>,
     first_stamp: Cell<u64>, // Of the block's first thread.
     launch: LaunchScope<'a>,
     threads_per_block: u64,
@@ -338,6 +368,13 @@ struct Row {
     thread: u32,
     index: Dim3,
     place: ThreadPlace,
+    stamp: u64,
+}
+
+/// Inner threads of a row of joined blocks.
+pub struct JoinedThreads {
+    begin: u32, // Counted from the first of the row, where the context stands.
+    end: u32,
 }
 
 /// Where a thread is in its grid, in the numbers that index witnesses hold.
@@ -365,13 +402,51 @@ impl ThreadPlace {
     }
 }
 
+/// A kernel with its arguments, as `#[kernel]` writes it; a function of the scope alone is one too.
+///
+/// Its functions are such that they leave no call where threads are iterations of a loop: closures are what the compiler likes.
+///
+/// # Safety
+/// `reaches` is true of a place only if it is of those none of whose numbers is larger.
+pub unsafe trait BoundKernel {
+    /// Whether the kernel is one of two dimensions: then blocks of many rows are joined, if any.
+    const IS_PLANE: bool;
+
+    /// Whether the kernel's memory holds the element of the thread at a place, and of all whose numbers are not larger.
+    fn reaches(&self, place: &ThreadPlace) -> bool;
+
+    /// One thread's run.
+    fn run(&self, scope: &Scope);
+
+    /// Calls [`Context::run_joined`], in a function of its own.
+    fn run_joined(&self, context: &mut Context<'_>, threads: JoinedThreads);
+}
+
+// SAFETY: `reaches` is true of no place.
+unsafe impl<F: Fn(&Scope)> BoundKernel for F {
+    const IS_PLANE: bool = false;
+
+    fn reaches(&self, _: &ThreadPlace) -> bool {
+        false
+    }
+
+    #[inline]
+    fn run(&self, scope: &Scope) {
+        self(scope);
+    }
+
+    fn run_joined(&self, _: &mut Context<'_>, _: JoinedThreads) {
+        unreachable!("blocks are joined where the kernel's memory reaches to their end")
+    }
+}
+
 /// One thread's run.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-fn kernel_thread(_: u32, _: u32, _: u32, _: u32, _: u32, _: u32, body: &impl Fn(&Scope)) {
+fn kernel_thread(_: u32, _: u32, _: u32, _: u32, _: u32, _: u32, kernel: &impl BoundKernel) {
     // SAFETY: this is a thread's run, and the scope ends with it.
     let scope = unsafe { Scope::new() };
-    body(&scope);
+    kernel.run(&scope);
 }
 
 /// One thread's run, in a frame of its own, so that a debugger shows block and thread: in numbers, because debuggers print no
@@ -385,12 +460,12 @@ fn kernel_thread(
     thread_x: u32,
     thread_y: u32,
     thread_z: u32,
-    body: &dyn Fn(&Scope),
+    run: &dyn Fn(&Scope),
 ) {
     let _ = (block_x, block_y, block_z, thread_x, thread_y, thread_z);
     // SAFETY: as above.
     let scope = unsafe { Scope::new() };
-    body(&scope);
+    run(&scope);
 }
 
 /// Thread runs get their stamps from here; 0 is never one.
@@ -399,15 +474,31 @@ static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
 /// Which threads of a row of `count`, whose first is at `begin`, have neighbours on both sides in the kernel's memory: an empty range at
 /// its start where the memory does not reach to the row's end.
 #[inline(always)]
-fn inner_threads(begin: &ThreadPlace, count: u32, reaches: &impl Fn(&ThreadPlace) -> bool) -> Range<u32> {
+fn inner_threads(begin: &ThreadPlace, count: u32, kernel: &impl BoundKernel) -> Range<u32> {
     // SAFETY: the caller saw that the numbers do not wrap around.
     let (end, after) = unsafe { (begin.after(count - 1), begin.after(count)) };
-    if !reaches(&end) {
+    if !kernel.reaches(&end) {
         return 0..0;
     }
     let first = u32::from(begin.x == 0);
-    let has_next = reaches(&after);
+    let has_next = kernel.reaches(&after);
     first..(if has_next { count } else { count - 1 }).max(first)
+}
+
+/// Tells the compiler what an inner thread knows of its place.
+///
+/// # Safety
+/// It is an inner one.
+#[inline(always)]
+unsafe fn assume_inner(place: &ThreadPlace, kernel: &impl BoundKernel) {
+    let next = ThreadPlace { global: place.global.wrapping_add(1), x: place.x.wrapping_add(1), ..*place };
+    // SAFETY: the caller's promise.
+    unsafe {
+        // First what follows from the rest: the kernel's own comparisons are the same as these.
+        assert_unchecked(kernel.reaches(place));
+        assert_unchecked(place.x > 0);
+        assert_unchecked(kernel.reaches(&next));
+    }
 }
 
 /// The start of the row after the one of an index in a box of this shape.
@@ -417,7 +508,17 @@ fn next_row(index: Dim3, shape: Dim3) -> Dim3 {
 }
 
 /// Stamps that are worth one trip to the common counter.
-const STAMPS_AT_ONCE: u64 = 4096;
+const STAMPS_AT_ONCE: u64 = 1 << 16;
+
+/// Neighbours in a row of the grid that run as one: of each row of threads, those of all the blocks, then of the next.
+#[derive(Clone, Copy)]
+struct JoinedBlocks {
+    blocks: u32,
+}
+
+impl JoinedBlocks {
+    const ONE: Self = Self { blocks: 1 };
+}
 
 impl<'a> Context<'a> {
     /// A context for the threads of a launch.
@@ -436,8 +537,10 @@ impl<'a> Context<'a> {
             first_global: Cell::new(0),
             nth: Cell::new(0),
             row_thread: Cell::new(0),
-            row_index: Cell::new(zero),
+            row_index: [const { Cell::new(0) }; 3],
+            joined: Cell::new(Joined::No),
             row_place: Cell::new(ThreadPlace { global: 0, x: 0, y: 0 }),
+            row_stamp: Cell::new(0),
             yielder: Cell::new(ptr::null()),
         }
     }
@@ -463,72 +566,164 @@ impl<'a> Context<'a> {
     /// block ends, the next one begins. After a panic the context stands at the thread that panicked, and is still the calling OS
     /// thread's: see [`outside`].
     ///
-    /// `reaches` says whether the kernel's memory holds the element of the thread at a place, and of those before it in a row of
-    /// threads. It changes nothing but the speed: for rows that lie inside, the body is compiled once more, where its
-    /// comparisons with the ends of that memory are known.
+    /// What the kernel's memory reaches to changes nothing but the speed: for rows that lie inside, the kernel is compiled once
+    /// more, where its comparisons with the ends of that memory are known.
     ///
     /// # Safety
     /// `first` is a thread of the block. The caller is inside [`outside`], or ends the borrow of `self` not before
-    /// it has called [`run_threads`](Self::run_threads) for another context or left. `reaches` is true of a place only if it is
-    /// of those with the same `y` and smaller or equal `global` and `x`.
+    /// it has called [`run_threads`](Self::run_threads) for another context or left.
     #[inline(always)]
-    pub unsafe fn run_threads(
-        &mut self,
-        first: u32,
-        count: u64,
-        reaches: impl Fn(&ThreadPlace) -> bool,
-        body: impl Fn(&Scope),
-    ) {
-        let context: *const Self = &raw const *self;
+    pub unsafe fn run_threads<K: BoundKernel>(&mut self, first: u32, count: u64, kernel: &K) {
+        let context = &raw mut *self;
         // SAFETY: `self` is borrowed until this function returns, and used through this pointer alone.
-        let this = unsafe { &*context };
+        let mut this = unsafe { &*context };
+        this.part(first);
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);
         let mut index = this.position(first);
+        let mut together = JoinedBlocks::ONE;
         while left > 0 {
             if u64::from(thread) == this.threads_per_block {
+                this.move_by(together.blocks as i32 - 1);
                 this.next_block();
                 (thread, index) = (0, Dim3 { x: 0, y: 0, z: 0 });
+                together = JoinedBlocks::ONE;
             }
-            let row = Row { thread, index, place: this.place_of(thread, index) };
+            if thread == 0 {
+                together = this.join(left, kernel);
+            }
+            let is_joined = together.blocks > 1;
+            let stamp = this.first_stamp.get() + u64::from(thread) * u64::from(together.blocks);
+            let row = this.row_at(thread, index, stamp);
             let count = left.min(u64::from(width - row.index.x)) as u32;
             // A grid may have so many threads that their numbers start again from 0. There a thread is a row of its own.
             let wraps = row.place.global.checked_add(u64::from(count)).is_none();
-            let count = if wraps { 1 } else { count };
-            let inner = if wraps { 0..0 } else { inner_threads(&row.place, count, &reaches) };
+            let count = if is_joined {
+                together.blocks * width
+            } else if wraps {
+                1
+            } else {
+                count
+            };
+            let inner = if wraps { 0..0 } else { inner_threads(&row.place, count, kernel) };
             let mut at = 0;
             // Two bodies are compiled: the ends of the row share theirs with the rows that have no inner threads.
             while at < count {
-                if inner.contains(&at) {
+                if is_joined && inner.contains(&at) {
+                    this.set_row(row, Joined::No);
+                    // SAFETY: `this` is not used again.
+                    kernel.run_joined(unsafe { &mut *context }, JoinedThreads { begin: at, end: inner.end });
+                    // SAFETY: as above.
+                    this = unsafe { &*context };
+                    set_current_context(context.cast());
+                    at = inner.end;
+                } else if inner.contains(&at) {
                     for nth in at..inner.end {
                         // SAFETY: `count` threads after the row's first, numbers are still below 2^64.
                         let place = unsafe { row.place.after(nth) };
-                        let next =
-                            ThreadPlace { global: place.global.wrapping_add(1), x: place.x.wrapping_add(1), ..place };
                         // SAFETY: an inner thread is neither the first of its row nor the last that the memory reaches to.
-                        unsafe {
-                            // First what follows from the rest: the kernel's own comparisons are the same as these.
-                            assert_unchecked(reaches(&place));
-                            assert_unchecked(place.x > 0);
-                            assert_unchecked(reaches(&next));
-                        }
-                        this.run_thread(context, row, nth, &body);
+                        unsafe { assume_inner(&place, kernel) };
+                        this.run_thread(context, row, nth, Joined::No, kernel);
                     }
                     at = inner.end;
                 } else {
                     let end = if at < inner.start { inner.start } else { count };
-                    for nth in at..end {
-                        this.run_thread(context, row, nth, &body);
+                    // Of joined blocks these are the first thread or the last, and each is its own block's.
+                    let (row, nths) = if is_joined && at > 0 {
+                        this.move_by(together.blocks as i32 - 1);
+                        (this.row_at(thread + width - 1, Dim3 { x: width - 1, ..index }, stamp + u64::from(at)), 0..1)
+                    } else {
+                        (row, at..end)
+                    };
+                    for nth in nths {
+                        this.run_thread(context, row, nth, Joined::No, kernel);
+                    }
+                    if is_joined && at > 0 {
+                        this.move_by(1 - together.blocks as i32);
                     }
                     at = end;
                 }
             }
-            thread += count;
-            index.x += count;
+            let of_block = if is_joined { width } else { count };
+            thread += of_block;
+            index.x += of_block;
             if index.x == width {
                 index = next_row(index, this.launch.block_dim);
             }
             left -= u64::from(count);
+        }
+        this.move_by(together.blocks as i32 - 1);
+    }
+
+    /// Runs threads of a row of joined blocks, for [`run_threads`](Self::run_threads), which gives them. It is another function than
+    /// that, or else LLVM has too many loops before it, and leaves checks in some.
+    ///
+    /// # Safety
+    /// As there; and that gave these threads to the same kernel.
+    #[inline(always)]
+    pub unsafe fn run_joined<K: BoundKernel>(&mut self, threads: JoinedThreads, kernel: &K) {
+        let context = &raw const *self;
+        // SAFETY: `self` is borrowed until this function returns, and used through this pointer alone.
+        let this = unsafe { &*context };
+        let joining = if K::IS_PLANE { Joined::Planes } else { Joined::Lines };
+        // From the context, of which the compiler knows that no store of the kernel changes it.
+        let row = this.row();
+        for nth in threads.begin..threads.end {
+            // SAFETY: the joined rows' numbers are below 2^64. Where blocks have many rows, the threads' own numbers in the grid are
+            // larger than these.
+            let place = unsafe { row.place.after(nth) };
+            // SAFETY: by the caller's promise.
+            unsafe { assume_inner(&place, kernel) };
+            this.run_thread(context, row, nth, joining, kernel);
+        }
+    }
+
+    /// How many blocks from this one on run as one, of the `left` threads that are to run.
+    #[inline(always)]
+    fn join<K: BoundKernel>(&self, left: u64, kernel: &K) -> JoinedBlocks {
+        let Dim3 { x: width, y: rows, z: layers } = self.launch.block_dim;
+        let may =
+            if K::IS_PLANE { self.launch.joins.planes } else { self.launch.joins.lines && rows == 1 && layers == 1 };
+        if !may {
+            return JoinedBlocks::ONE;
+        }
+        let along = u64::from(self.launch.grid_dim.x - self.block_idx.get().x);
+        // So many that no number of a thread in the row, or of a block in it, is 2^31.
+        let most = (left / self.threads_per_block).min(along).min(u64::from(i32::MAX as u32 / width)) as u32;
+        // The last block along x mostly holds the memory's end.
+        for blocks in [most, most.saturating_sub(1)] {
+            let threads = u64::from(blocks) * self.threads_per_block;
+            let Some(end) = self.first_global.get().checked_add(threads).filter(|_| blocks > 1) else { continue };
+            let place = self.place_of(0, Dim3 { x: 0, y: rows - 1, z: layers - 1 });
+            let last = ThreadPlace { global: end - 1, x: place.x + u64::from(blocks * width) - 1, y: place.y };
+            if kernel.reaches(&last) {
+                self.first_stamp.set(self.stamps(threads));
+                return JoinedBlocks { blocks };
+            }
+        }
+        JoinedBlocks::ONE
+    }
+
+    /// Moves by so many blocks in a row of the grid, none of which runs by itself.
+    #[inline(always)]
+    fn move_by(&self, blocks: i32) {
+        let Dim3 { x, y, z } = self.block_idx.get();
+        self.block_idx.set(Dim3 { x: x.wrapping_add_signed(blocks), y, z });
+        self.number.set(self.number.get().wrapping_add_signed(i64::from(blocks)));
+        let threads = i64::from(blocks).wrapping_mul(self.threads_per_block as i64);
+        self.first_global.set(self.first_global.get().wrapping_add_signed(threads));
+        self.joined.set(Joined::No);
+    }
+
+    /// Where threads are run from one on that is not the block's first, one before it panicked: leaves the row of joined blocks,
+    /// if it was in one, for that thread's block, whose other threads get new stamps, because those of a row in joined blocks are
+    /// not their block's.
+    fn part(&self, first: u32) {
+        if self.joined.get() != Joined::No {
+            self.move_by((self.nth.get() / self.launch.block_dim.x) as i32);
+        }
+        if first > 0 {
+            self.take_stamps();
         }
     }
 
@@ -537,13 +732,21 @@ impl<'a> Context<'a> {
     /// It is called in two loops: left to itself, LLVM makes a larger kernel a function of its own, and then each thread
     /// costs a call and no check leaves the loop.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn run_thread(&self, context: *const Self, row: Row, nth: u32, body: &impl Fn(&Scope)) {
+    fn run_thread(&self, context: *const Self, row: Row, nth: u32, joined: Joined, kernel: &impl BoundKernel) {
         set_current_context(context.cast());
         // Stored anew, so that the compiler sees early on what the kernel's questions load.
-        self.set_row(row);
+        self.set_row(row, joined);
         self.nth.set(nth);
-        let (block, index) = (self.block_idx.get(), self.thread_idx());
-        kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, body);
+        let (block, index) = (self.block_idx(), self.thread_idx());
+        #[cfg(debug_assertions)]
+        let kernel = &|scope: &Scope| kernel.run(scope);
+        kernel_thread(block.x, block.y, block.z, index.x, index.y, index.z, kernel);
+    }
+
+    /// A row from a thread of the block on.
+    #[inline(always)]
+    fn row_at(&self, thread: u32, index: Dim3, stamp: u64) -> Row {
+        Row { thread, index, place: self.place_of(thread, index), stamp }
     }
 
     /// Where a thread of the block is in the grid.
@@ -577,6 +780,7 @@ impl<'a> Context<'a> {
         } else {
             Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
         };
+        self.joined.set(Joined::No);
         self.number.set(block);
         self.block_idx.set(position);
         self.first_global.set(block.wrapping_mul(self.threads_per_block));
@@ -602,14 +806,20 @@ impl<'a> Context<'a> {
     /// stamps, and ends early when one of them panics.
     #[inline]
     fn take_stamps(&self) {
+        self.first_stamp.set(self.stamps(self.threads_per_block));
+    }
+
+    /// The first of so many stamps in a row that no other thread has.
+    #[inline]
+    fn stamps(&self, count: u64) -> u64 {
         let mut first = self.next_stamp.get();
-        if self.end_of_stamps.get() - first < self.threads_per_block {
-            let count = self.threads_per_block.max(STAMPS_AT_ONCE);
-            first = NEXT_STAMP.fetch_add(count, Ordering::Relaxed);
-            self.end_of_stamps.set(first + count);
+        if self.end_of_stamps.get() - first < count {
+            let at_once = count.max(STAMPS_AT_ONCE);
+            first = NEXT_STAMP.fetch_add(at_once, Ordering::Relaxed);
+            self.end_of_stamps.set(first + at_once);
         }
-        self.first_stamp.set(first);
-        self.next_stamp.set(first + self.threads_per_block);
+        self.next_stamp.set(first + count);
+        first
     }
 
     /// Moves to a thread of the block, by its linear number.
@@ -617,14 +827,48 @@ impl<'a> Context<'a> {
     pub fn set_thread(&self, thread: u32) {
         self.nth.set(0);
         let index = self.position(thread);
-        self.set_row(Row { thread, index, place: self.place_of(thread, index) });
+        let stamp = self.first_stamp.get() + u64::from(thread);
+        self.set_row(Row { thread, index, place: self.place_of(thread, index), stamp }, Joined::No);
     }
 
     #[inline(always)]
-    fn set_row(&self, row: Row) {
+    fn set_row(&self, row: Row, joined: Joined) {
         self.row_thread.set(row.thread);
-        self.row_index.set(row.index);
+        let Dim3 { x, y, z } = row.index;
+        self.row_index[0].set(x);
+        self.row_index[1].set(y);
+        self.row_index[2].set(z);
         self.row_place.set(row.place);
+        self.row_stamp.set(row.stamp);
+        self.joined.set(joined);
+    }
+
+    #[inline(always)]
+    fn row_index(&self) -> Dim3 {
+        let [x, y, z] = &self.row_index;
+        Dim3 { x: x.get(), y: y.get(), z: z.get() }
+    }
+
+    #[inline(always)]
+    fn row(&self) -> Row {
+        Row {
+            thread: self.row_thread.get(),
+            index: self.row_index(),
+            place: self.row_place.get(),
+            stamp: self.row_stamp.get(),
+        }
+    }
+
+    /// In which block the thread is, counted from the row's first, and how many threads after the one where the row meets that
+    /// block.
+    #[inline(always)]
+    fn in_row(&self) -> (u32, u32) {
+        let nth = self.nth.get();
+        if self.joined.get() == Joined::No {
+            return (0, nth);
+        }
+        let width = self.launch.block_dim.x;
+        (nth / width, nth % width)
     }
 
     /// Makes this the context of the calling OS thread while `f` runs; the one before comes back after it.
@@ -640,23 +884,25 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn thread(&self) -> u32 {
         // SAFETY: by the fields' invariant this is the number of a thread of the block.
-        unsafe { self.row_thread.get().unchecked_add(self.nth.get()) }
+        unsafe { self.row_thread.get().unchecked_add(self.in_row().1) }
     }
 
     /// The thread's index in its block.
     #[inline]
     #[must_use]
     pub fn thread_idx(&self) -> Dim3 {
-        let first = self.row_index.get();
+        let first = self.row_index();
         // SAFETY: by the fields' invariant this is below the block's width.
-        Dim3 { x: unsafe { first.x.unchecked_add(self.nth.get()) }, ..first }
+        Dim3 { x: unsafe { first.x.unchecked_add(self.in_row().1) }, ..first }
     }
 
     /// The block's index in the grid.
     #[inline]
     #[must_use]
     pub fn block_idx(&self) -> Dim3 {
-        self.block_idx.get()
+        let first = self.block_idx.get();
+        // SAFETY: by the fields' invariant this is below the grid's width.
+        Dim3 { x: unsafe { first.x.unchecked_add(self.in_row().0) }, ..first }
     }
 
     #[inline]
@@ -689,12 +935,18 @@ impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn place(&self) -> ThreadPlace {
         // SAFETY: by the field's invariant no number between wraps around.
-        unsafe { self.row_place.get().after(self.nth.get()) }
+        let mut place = unsafe { self.row_place.get().after(self.nth.get()) };
+        if self.joined.get() == Joined::Planes {
+            let (block, nth) = self.in_row();
+            let first = self.row_place.get().global;
+            place.global = first.wrapping_add(u64::from(block) * self.threads_per_block).wrapping_add(u64::from(nth));
+        }
+        place
     }
 
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
-        self.first_stamp.get() + u64::from(self.thread())
+        self.row_stamp.get() + u64::from(self.nth.get())
     }
 
     #[inline]

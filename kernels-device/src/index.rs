@@ -98,6 +98,8 @@ mod position {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn thread_idx() -> Dim3 {
+    #[cfg(warpsmith_device)]
+    position::asks_place_in_block();
     position::thread_idx()
 }
 
@@ -106,6 +108,8 @@ pub fn thread_idx() -> Dim3 {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn block_idx() -> Dim3 {
+    #[cfg(warpsmith_device)]
+    position::asks_place_in_block();
     position::block_idx()
 }
 
@@ -130,7 +134,13 @@ pub fn grid_dim() -> Dim3 {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub(crate) fn thread_in_block() -> u32 {
-    let (thread, block) = (thread_idx(), block_dim());
+    number_in_block(thread_idx())
+}
+
+#[inline]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+fn number_in_block(thread: Dim3) -> u32 {
+    let block = block_dim();
     thread.z.wrapping_mul(block.y).wrapping_add(thread.y).wrapping_mul(block.x).wrapping_add(thread.x)
 }
 
@@ -148,9 +158,15 @@ pub(crate) fn threads_in_block() -> u32 {
 #[must_use]
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub(crate) fn block_in_grid() -> u64 {
+    number_of_block(block_idx())
+}
+
+#[inline]
+#[cfg_attr(not(warpsmith_device), track_caller)]
+fn number_of_block(block: Dim3) -> u64 {
     #[cfg(warpsmith_device)]
     position::differs_along_x();
-    let (block, grid) = (block_idx(), grid_dim());
+    let grid = grid_dim();
     let row = block.z.wrapping_mul(grid.y).wrapping_add(block.y);
     u64::from(row).wrapping_mul(u64::from(grid.x)).wrapping_add(u64::from(block.x))
 }
@@ -161,8 +177,10 @@ pub(crate) fn block_in_grid() -> u64 {
 fn thread_in_grid() -> (u64, Stamp) {
     #[cfg(warpsmith_device)]
     {
-        let first = block_in_grid().wrapping_mul(u64::from(threads_in_block()));
-        (first.wrapping_add(u64::from(thread_in_block())), Stamp::EMPTY)
+        position::asks_number_in_grid();
+        let (thread, block) = (position::thread_idx(), position::block_idx());
+        let first = number_of_block(block).wrapping_mul(u64::from(threads_in_block()));
+        (first.wrapping_add(u64::from(number_in_block(thread))), Stamp::EMPTY)
     }
     #[cfg(not(warpsmith_device))]
     position::thread_in_grid()
@@ -463,7 +481,7 @@ pub(crate) fn along(block: u32, dim: u32, thread: u32) -> u64 {
 pub fn global_idx_2d() -> Idx2 {
     #[cfg(warpsmith_device)]
     let (x, y, stamp) = {
-        let (thread, block, dim, grid) = (thread_idx(), block_idx(), block_dim(), grid_dim());
+        let (thread, block, dim, grid) = (position::thread_idx(), position::block_idx(), block_dim(), grid_dim());
         (along(block.x, dim.x, thread.x), layered_y(thread, block, dim, grid), Stamp::EMPTY)
     };
     #[cfg(not(warpsmith_device))]

@@ -74,6 +74,19 @@ pub(crate) fn differs_along_x() {
     let _ = __warpsmith_hidden(4);
 }
 
+/// Notes that the kernel asks which block a thread is in, or which thread of its block: executors on CPUs run the threads of
+/// others in longer rows. Nothing is left of it in the PTX.
+#[inline(always)]
+pub(crate) fn asks_place_in_block() {
+    let _ = __warpsmith_hidden(6);
+}
+
+/// Notes that the kernel asks for a thread's number in the grid: likewise, where blocks have many rows.
+#[inline(always)]
+pub(crate) fn asks_number_in_grid() {
+    let _ = __warpsmith_hidden(7);
+}
+
 /// Whether the PTX is made for compute capability `architecture / 10` or above: a constant, so that code that a device
 /// lacks is dropped from its PTX. The number must be constant where this is called.
 #[inline(always)]

@@ -87,8 +87,12 @@ pub unsafe trait OwnershipMap: KernelValue {
     /// The witness's element; `None` when it lies outside the map's shape.
     fn element(&self, index: &Self::Index) -> Option<usize>;
 
+    /// Whether elements are owned by place along x and y.
+    #[doc(hidden)]
+    const IS_PLANE: bool = false;
+
     /// Whether the thread at a place finds its own element in a slice of `len`, as far as the map can say it at a glance: true of
-    /// a place only if it is of those before it in a row of threads. It makes the executor faster, and no access relies on it.
+    /// a place only if it is of those none of whose numbers is larger. It makes the executor faster, and no access relies on it.
     #[doc(hidden)]
     #[must_use]
     fn reaches(&self, _len: usize, _place: &ThreadPlace) -> bool {
@@ -217,6 +221,8 @@ unsafe impl OwnershipMap for Plane {
     fn element(&self, index: &Idx2) -> Option<usize> {
         self.place(index.x(), index.y())
     }
+
+    const IS_PLANE: bool = true;
 
     #[inline]
     fn reaches(&self, _len: usize, place: &ThreadPlace) -> bool {
@@ -477,6 +483,8 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> KernelParam for GridSliceMut<'sta
     fn with_memory(raw: RawGridSlice<T, M>, memory: &'static mut [MaybeUninit<T>; 0]) -> RawGridSlice<T, M> {
         RawGridSlice { ptr: (&raw mut *memory).cast(), ..raw }
     }
+
+    const IS_PLANE: bool = M::IS_PLANE;
 
     #[inline]
     fn reaches(raw: &RawGridSlice<T, M>, place: &ThreadPlace) -> bool {

@@ -31,7 +31,10 @@ mod value;
 #[cfg_attr(not(warpsmith_device), track_caller)]
 pub fn lane_id() -> u32 {
     #[cfg(warpsmith_device)]
-    return crate::intrinsics::lane_id();
+    {
+        crate::intrinsics::asks_place_in_block();
+        crate::intrinsics::lane_id()
+    }
     #[cfg(not(warpsmith_device))]
     crate::host::current("lane_id", |context| context.thread() % WARP_SIZE)
 }

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use warpsmith_device::abi::Scope;
 use warpsmith_device::constant::ConstantDesc;
 use warpsmith_device::host::{
-    Arrived, BarrierVotes, Block, ConstantValues, Context, Gathered, LaunchScope, Met, Output, Place, SharedKey,
-    ThreadPlace, WarpOperation, outside,
+    Arrived, BarrierVotes, Block, BoundKernel, ConstantValues, Context, Gathered, JoinedThreads, Joins, LaunchScope,
+    Met, Output, Place, SharedKey, ThreadPlace, WarpOperation, outside,
 };
 use warpsmith_device::*;
 
@@ -92,7 +92,14 @@ impl ConstantValues for Alone {
 /// Runs `check` as each of the given threads of a launch.
 fn as_threads(grid: Dim3, block: Dim3, threads: impl IntoIterator<Item = (u64, u32)>, mut check: impl FnMut(u64, u32)) {
     let cluster_dim = Dim3::new(1, 1, 1);
-    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
+    let scope = LaunchScope {
+        grid_dim: grid,
+        block_dim: block,
+        cluster_dim,
+        output: &Alone,
+        constants: &Alone,
+        joins: Joins::default(),
+    };
     let context = Context::new(&Alone, scope);
     context.enter(|| {
         for (b, t) in threads {
@@ -249,8 +256,20 @@ fn threads_that_run_in_rows_are_where_single_ones_are() {
         as_threads(grid, block, all_threads(grid, block), |_, _| expected.borrow_mut().push(look()));
         let (expected, all) = (expected.into_inner(), grid.count() * block.count());
         let cluster_dim = Dim3::new(1, 1, 1);
-        let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
-        for first in [0, block.count() as u32 / 2, block.count() as u32 - 1] {
+        let unjoined = LaunchScope {
+            grid_dim: grid,
+            block_dim: block,
+            cluster_dim,
+            output: &Alone,
+            constants: &Alone,
+            joins: Joins::default(),
+        };
+        let ways = [(false, false), (false, true), (true, true)];
+        for (first, (is_plane, joins)) in [0, block.count() as u32 / 2, block.count() as u32 - 1]
+            .into_iter()
+            .flat_map(|first| ways.map(|way| (first, way)))
+        {
+            let scope = LaunchScope { joins: Joins { lines: joins, planes: joins }, ..unjoined };
             let lens = [0, 1, all / 2, all - 1, all].map(|len| (len, u64::MAX, u64::MAX));
             let planes = [(1, 1), (2, 2), (5, 3), (9, 9), (36, 1), (111, 1)].map(|(x, y)| (u64::MAX, x, y));
             for (len, width, height) in lens.into_iter().chain(planes) {
@@ -271,10 +290,19 @@ fn threads_that_run_in_rows_are_where_single_ones_are() {
                         );
                         seen.borrow_mut().push(look());
                     };
-                    // SAFETY: `first` is a thread of the block, `outside` restores the context, and who is inside has all
-                    // before it in its row there too.
-                    unsafe { context.run_threads(first, all - u64::from(first), reaches, body) };
+                    let left = all - u64::from(first);
+                    if is_plane {
+                        // SAFETY: `first` is a thread of the block, and `outside` restores the context.
+                        unsafe { context.run_threads(first, left, &Body::<true, _, _> { reaches, body }) };
+                    } else {
+                        // SAFETY: as above.
+                        unsafe { context.run_threads(first, left, &Body::<false, _, _> { reaches, body }) };
+                    }
                 });
+                if is_plane {
+                    // Joined blocks run row by row.
+                    seen.borrow_mut().sort_unstable_by_key(|seen| seen.2);
+                }
                 assert_eq!(
                     *seen.borrow(),
                     expected[first as usize..],
@@ -298,6 +326,30 @@ fn threads_that_run_in_rows_are_where_single_ones_are() {
     }
 }
 
+/// A kernel of two functions.
+struct Body<const IS_PLANE: bool, R, F> {
+    reaches: R,
+    body: F,
+}
+
+// SAFETY: the tests' memory holds all before a thread that it holds, in its row too.
+unsafe impl<const IS_PLANE: bool, R: Fn(&ThreadPlace) -> bool, F: Fn(&Scope)> BoundKernel for Body<IS_PLANE, R, F> {
+    const IS_PLANE: bool = IS_PLANE;
+
+    fn reaches(&self, place: &ThreadPlace) -> bool {
+        (self.reaches)(place)
+    }
+
+    fn run(&self, scope: &Scope) {
+        (self.body)(scope);
+    }
+
+    fn run_joined(&self, context: &mut Context<'_>, threads: JoinedThreads) {
+        // SAFETY: `run_threads` gives them.
+        unsafe { context.run_joined(threads, self) };
+    }
+}
+
 /// A grid may have more threads than there are numbers: those after the last start again from 0, also within a row.
 #[test]
 fn numbers_that_start_again_in_a_row_are_those_of_single_threads() {
@@ -309,11 +361,20 @@ fn numbers_that_start_again_in_a_row_are_those_of_single_threads() {
     let numbers: Vec<usize> = expected.borrow().iter().map(|seen| seen.1).collect();
     assert!(numbers.contains(&usize::MAX) && numbers.contains(&0), "the row was to hold the last number and the first");
     let cluster_dim = Dim3::new(1, 1, 1);
-    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Alone, constants: &Alone };
+    let scope = LaunchScope {
+        grid_dim: grid,
+        block_dim: block,
+        cluster_dim,
+        output: &Alone,
+        constants: &Alone,
+        joins: Joins::default(),
+    };
     let mut context = Context::new(&Alone, scope);
     context.set_block(number);
     let seen = RefCell::new(Vec::new());
-    // SAFETY: 0 is a thread of the block, `outside` restores the context, and every place is inside.
-    outside(|| unsafe { context.run_threads(0, 1000, |_| true, |_| seen.borrow_mut().push(look())) });
+    let body = |_: &Scope| seen.borrow_mut().push(look());
+    let reaches = |_: &ThreadPlace| true;
+    // SAFETY: 0 is a thread of the block, and `outside` restores the context.
+    outside(|| unsafe { context.run_threads(0, 1000, &Body::<false, _, _> { reaches, body }) });
     assert_eq!(seen.into_inner(), expected.into_inner());
 }

@@ -23,12 +23,13 @@ use crate::targets;
 /// Parameters beyond which `launch` has more arguments than clippy likes.
 const MANY: usize = 5;
 
-/// Expands `#[kernel]`: the item as it was, its launcher, and an error for each problem.
+/// Expands `#[kernel]`: the item as it was, except for how it is inlined, its launcher, and an error for each problem.
 pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
     let mut in_loops = Vec::new();
     let item = loops::mark(item, &mut in_loops);
     let item = if casts::is_checked_build() { casts::rewrite(item) } else { item };
+    let mut inlined = TokenStream::new();
     let launcher = KernelFn::parse(options, item.clone(), &mut problems).map(|kernel| {
         check::kernel(&kernel, &mut problems);
         if check::is_marked_twice(&kernel) {
@@ -37,6 +38,9 @@ pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
         } else if problems.in_signature() {
             placeholder(&kernel)
         } else {
+            if problems.is_empty() {
+                inlined = always_inlined(&kernel);
+            }
             launcher(&kernel, problems.is_empty())
         }
     });
@@ -44,7 +48,24 @@ pub(crate) fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
     let in_loops = in_loops.into_iter().map(syn::Error::into_compile_error);
     let errors = quote!(#errors #(#in_loops)*);
     let unseen = targets::unseen();
-    quote!(#item #launcher #errors #unseen)
+    quote!(#inlined #item #launcher #errors #unseen)
+}
+
+/// An attribute for the user's function: on the CPU its threads are iterations of a loop, and no loop with a call is vectorised.
+/// Not in builds for debuggers, which stop in functions by their names; and who has said how it is inlined has the last word.
+fn always_inlined(kernel: &KernelFn) -> TokenStream {
+    if kernel.attrs.iter().any(|attr| names_inline(attr.to_token_stream())) {
+        return TokenStream::new();
+    }
+    quote_spanned!(Span::mixed_site()=> #[cfg_attr(not(debug_assertions), inline(always))])
+}
+
+fn names_inline(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "inline",
+        TokenTree::Group(group) => names_inline(group.stream()),
+        _ => false,
+    })
 }
 
 /// The launcher of a kernel whose signature is in order; options are left out when they are not.
@@ -64,10 +85,13 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let entries = params.iter().map(|p| &p.entry);
     let from_abi = params.iter().map(|p| &p.from_abi);
     let from_raw = params.iter().map(|p| &p.from_raw);
-    let raw_types = params.iter().map(|p| &p.raw_type);
-    let raw_values = params.iter().map(|p| &p.raw_value);
-    let with_memories = params.iter().map(|p| &p.with_memory);
+    let raw_types: Vec<_> = params.iter().map(|p| &p.raw_type).collect();
+    let raw_values: Vec<_> = params.iter().map(|p| &p.raw_value).collect();
+    let raw_fields = params.iter().map(|p| &p.raw_field);
+    let raws: Vec<_> = params.iter().map(|p| &p.raw).collect();
+    let with_memories: Vec<_> = params.iter().map(|p| &p.with_memory).collect();
     let reaches = params.iter().map(|p| &p.reaches);
+    let is_plane = params.iter().map(|p| &p.is_plane);
     let arguments_of = params.iter().map(|p| &p.arguments);
     let descs = params.iter().map(|p| &p.desc);
     let locals: Vec<_> = params.iter().map(|p| &p.local).collect();
@@ -82,7 +106,9 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
 
     let u32 = quote_spanned!(site=> ::core::primitive::u32);
     let u64 = quote_spanned!(site=> ::core::primitive::u64);
+    let bool = quote_spanned!(site=> ::core::primitive::bool);
 
+    let bound = quote_spanned!(site=> __Bound::<#(#arguments),*> { #(#raws,)* instance: ::core::marker::PhantomData });
     let instance = quote_spanned! {site=>
         struct __Instance<#(#generics),*>(::core::marker::PhantomData<(#(*const #phantom,)*)>) #predicates;
 
@@ -112,12 +138,43 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
             #[allow(clippy::too_many_arguments, clippy::type_complexity, reason = "two for each of the kernel, of its types")]
             unsafe fn threads(context: &mut #abi::Context<'_>, first: #u32, count: #u64, #(#raw_types),*) {
                 #(#with_memories)*
-                let reaches = |place: &#abi::ThreadPlace| true #(&& #reaches)*;
-                let body = |scope: &#abi::Scope| {
-                    #(#from_raw)*
-                    #call;
-                };
-                unsafe { context.run_threads(first, count, reaches, body) };
+                unsafe { context.run_threads(first, count, &#bound) };
+            }
+
+            #[inline(never)]
+            #[allow(clippy::too_many_arguments, clippy::type_complexity, reason = "as above")]
+            unsafe fn joined_threads(context: &mut #abi::Context<'_>, threads: #abi::JoinedThreads, #(#raw_types),*) {
+                #(#with_memories)*
+                unsafe { context.run_joined(threads, &#bound) };
+            }
+        }
+
+        #[allow(clippy::type_complexity, reason = "they are the kernel's own types")]
+        struct __Bound<#(#generics),*> #predicates {
+            #(#raw_fields,)*
+            instance: ::core::marker::PhantomData<__Instance<#(#arguments),*>>,
+        }
+
+        unsafe impl<#(#generics),*> #abi::BoundKernel for __Bound<#(#arguments),*> #predicates {
+            const IS_PLANE: #bool = false #(|| #is_plane)*;
+
+            #[inline(always)]
+            fn reaches(&self, place: &#abi::ThreadPlace) -> #bool {
+                let Self { #(#raws,)* instance: _ } = *self;
+                true #(&& #reaches)*
+            }
+
+            #[inline(always)]
+            fn run(&self, scope: &#abi::Scope) {
+                let Self { #(#raws,)* instance: _ } = *self;
+                #(#from_raw)*
+                #call;
+            }
+
+            #[inline(always)]
+            fn run_joined(&self, context: &mut #abi::Context<'_>, threads: #abi::JoinedThreads) {
+                let Self { #(#raws,)* instance: _ } = *self;
+                unsafe { __Instance::<#(#arguments),*>::joined_threads(context, threads, #(#raw_values),*) };
             }
         }
     };

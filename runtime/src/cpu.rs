@@ -13,7 +13,7 @@ use std::backtrace::Backtrace;
 use std::sync::Arc;
 
 use warpsmith_device::Dim3;
-use warpsmith_device::host::{ConstantValues, Context, LaunchScope, Output};
+use warpsmith_device::host::{ConstantValues, Context, Joins, LaunchScope, Output};
 
 use self::schedule::Schedule;
 
@@ -49,6 +49,8 @@ pub(crate) struct CpuLaunch<'a> {
     /// Whether the kernel may use a barrier or a warp operation. Saying so where it does not costs little; the other
     /// way round such an operation panics.
     pub(crate) needs_coroutines: bool,
+    /// Which blocks may run as one where they run on all cores.
+    pub(crate) joins: Joins,
     /// Blocks of a cluster, which the grid is a multiple of in each dimension.
     pub(crate) cluster_dim: Dim3,
     /// Whether its threads may wait for the whole grid, so that all of its blocks, at most [`resident_blocks`], are alive at
@@ -75,12 +77,19 @@ pub(crate) type Body<'a> = dyn Fn(&mut Context<'_>, u32, u64) + Sync + 'a;
 impl<'a> CpuLaunch<'a> {
     /// What its threads see of it.
     fn scope(&self) -> LaunchScope<'a> {
+        // Others run block by block, or in an order that was asked for, or each with its own shared memory.
+        let alone = self.schedule.is_some()
+            || self.checked
+            || self.cooperative
+            || self.cluster_dim.count() > 1
+            || self.shared_bytes > 0;
         LaunchScope {
             grid_dim: self.grid_dim,
             block_dim: self.block_dim,
             cluster_dim: self.cluster_dim,
             output: self.output,
             constants: self.constants,
+            joins: if alone { Joins::default() } else { self.joins },
         }
     }
 }

@@ -207,6 +207,7 @@ impl<'a> Launch<'a> {
             block_dim: self.config.block_dim(),
             shared_bytes: self.config.shared_bytes() as usize,
             needs_coroutines: self.kernel.needs_coroutines(),
+            joins: self.kernel.joins(),
             cooperative: self.config.is_cooperative(),
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: self.binder.stream.device().stack_bytes()?.unwrap_or(cpu::DEFAULT_STACK_BYTES),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
 use warpsmith_device::abi::{KernelDesc, ParamDesc};
+use warpsmith_device::host::Joins;
 
 use crate::check::code::{self as checked_code, CheckedKernel};
 use crate::constants::ModuleConstants;
@@ -94,6 +95,13 @@ impl LoadedKernel {
     /// Whether the CPU executor must run its threads as coroutines. Where no build script looked, it may need them.
     pub(crate) fn needs_coroutines(&self) -> bool {
         self.record.is_none_or(|record| record.uses_barrier || record.uses_warp)
+    }
+
+    /// Which of its blocks the CPU executor may run as one. Where no build script looked, none.
+    pub(crate) fn joins(&self) -> Joins {
+        let Some(record) = self.record else { return Joins::default() };
+        let lines = !(self.needs_coroutines() || record.asks_place_in_block);
+        Joins { lines, planes: lines && !record.asks_number_in_grid }
     }
 
     /// Whether it waits for the whole grid, as far as is known: its launches are cooperative, and on a GPU its entry takes a

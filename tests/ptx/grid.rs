@@ -52,3 +52,76 @@ fn a_kernels_record_says_whether_it_syncs_the_grid() {
     ptx::of(module_path!(), "syncs").check("_param_7").check_not("_param_8");
     ptx::of(module_path!(), "does_not_sync").check("_param_6").check_not("_param_7");
 }
+
+/// Each thread's own element, whichever block it is in.
+#[kernel]
+fn asks_for_a_number(mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        *y = 1;
+    }
+}
+
+#[kernel]
+fn asks_for_a_place_in_the_plane(mut y: GridSliceMut<u32, Plane>) {
+    let place = global_idx_2d();
+    if let Some(y) = y.get_mut(&place) {
+        *y = 1;
+    }
+}
+
+#[kernel]
+fn asks_for_a_block(mut y: GridSliceMut<u32>) {
+    let i = global_idx();
+    if let Some(y) = y.get_mut(&i) {
+        *y = block_idx().x;
+    }
+}
+
+#[kernel]
+fn asks_for_a_lane(mut y: GridSliceMut<u32, Plane>) {
+    let place = global_idx_2d();
+    if let Some(y) = y.get_mut(&place) {
+        *y = lane_id();
+    }
+}
+
+#[kernel]
+fn has_shared_memory(mut y: GridSliceMut<u32>) {
+    let own = shared!(u32);
+    // SAFETY: it is never launched.
+    let value = unsafe {
+        own.write_volatile(1);
+        own.read_volatile()
+    };
+    if let Some(y) = y.get_mut(&global_idx()) {
+        *y = value;
+    }
+}
+
+/// What a panic leaves for the host lies in shared memory, but is not the kernel's own.
+#[kernel]
+fn may_panic_in_the_plane(x: &[u32], mut y: GridSliceMut<u32, Plane>) {
+    let place = global_idx_2d();
+    let row = &x[place.y()..];
+    let part = &row[..place.x() + 1];
+    if let Some(y) = y.get_mut(&place) {
+        *y = part[place.x()];
+    }
+}
+
+#[test]
+fn a_kernels_record_says_what_it_asks_of_a_threads_place() {
+    let asks = |name: &str| {
+        let of_this_file = |kernel: &&warpsmith::KernelRecord| kernel.key.module_path == module_path!();
+        let kernel = ptx::kernels().into_iter().filter(of_this_file).find(|kernel| kernel.key.name == name);
+        let record = kernel.expect("the kernel is in this program");
+        (record.asks_place_in_block, record.asks_number_in_grid)
+    };
+    assert_eq!(asks("asks_for_a_number"), (false, true));
+    assert_eq!(asks("asks_for_a_place_in_the_plane"), (false, false));
+    assert_eq!(asks("asks_for_a_block"), (true, true));
+    assert_eq!(asks("asks_for_a_lane"), (true, false));
+    assert_eq!(asks("has_shared_memory"), (true, true));
+    assert_eq!(asks("may_panic_in_the_plane"), (false, false));
+}

@@ -7,7 +7,7 @@ use super::{
 use std::fmt;
 
 /// Version of the encoding; a reader refuses every other one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// First word of each entry in the `warpsmith_bundles` section: `WSMITH01` read as a big-endian number.
 pub const ENTRY_MAGIC: u64 = 0x5753_4D49_5448_3031;
@@ -340,8 +340,8 @@ records! {
     CheckedSite { file, line, column, function, inner, kind, operation, flags, bytes, align, value }
     KernelKey { module_path, name, file, line, column, instance }
     KernelRecord {
-        key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, uses_heap, unbounded_stack,
-        shared_bytes, constants, sites, prints, images,
+        key, entry, params, block, max_threads, uses_barrier, uses_warp, syncs_grid, asks_place_in_block,
+        asks_number_in_grid, uses_heap, unbounded_stack, shared_bytes, constants, sites, prints, images,
     }
     ConstantKey { module_path, name, file, line, column }
     ConstantRecord { key, symbol, size, align, layout }
@@ -409,6 +409,8 @@ mod tests {
                 uses_barrier: self.below(2) == 0,
                 uses_warp: self.below(2) == 0,
                 syncs_grid: self.below(2) == 0,
+                asks_place_in_block: self.below(2) == 0,
+                asks_number_in_grid: self.below(2) == 0,
                 uses_heap: self.below(2) == 0,
                 unbounded_stack: self.below(2) == 0,
                 shared_bytes: self.next(),

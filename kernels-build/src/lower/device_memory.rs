@@ -12,6 +12,8 @@ use crate::llvm::{Builder, Context, FUNCTION, Module, Value, linkage};
 /// PTX's address space of shared memory.
 const SHARED_SPACE: u32 = 3;
 
+/// What the names of a kernel's own shared memory begin with.
+pub(super) const SHARED_PREFIX: &str = "ws_shared_";
 /// The variable with a word for each named barrier, 0 included.
 const NAMED_BARRIER_WORDS: &str = "ws_shared_named_barriers";
 /// Its size in bytes.
@@ -111,7 +113,7 @@ pub(super) fn place_shared(context: &Context, module: &Module) -> Result<(), Str
         // Local types of one name print alike; what has another shape is certainly another allocation.
         let variable = *placed.entry((key, size, align)).or_insert_with(|| {
             let ty = context.int(8).array(size);
-            let variable = module.add_global(&format!("ws_shared_{number}"), ty, SHARED_SPACE);
+            let variable = module.add_global(&format!("{SHARED_PREFIX}{number}"), ty, SHARED_SPACE);
             variable.set_initializer(ty.undef());
             variable.set_linkage(linkage::INTERNAL);
             // Whole vectors can be moved only when the alignment is known to allow it.
@@ -149,7 +151,7 @@ pub(super) fn place_racing_accesses(context: &Context, module: &Module) {
 pub(super) fn shared_bytes(module: &Module) -> u64 {
     let mut total = 0_u64;
     for global in module.globals() {
-        if global.name().starts_with("ws_shared_") || global.name().starts_with("ws_hidden") {
+        if global.name().starts_with(SHARED_PREFIX) || global.name().starts_with("ws_hidden") {
             let align = u64::from(global.alignment().max(1));
             total = total.next_multiple_of(align) + module.size_of(global.value_type());
         }

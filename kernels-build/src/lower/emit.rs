@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use warpsmith_device::constant::CONSTANT_BYTES;
 
 use super::asm::{self, REWRITTEN};
-use super::device_memory::{clear_named_barriers, named_barriers, shared_bytes};
+use super::device_memory::{SHARED_PREFIX, clear_named_barriers, named_barriers, shared_bytes};
 use super::entries::{Entry, flattened, fnv};
 use super::names::{
-    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, ARCHITECTURE_AT_LEAST, CHECK_STACK, GRID_BARRIER, HIDDEN, HIDDEN_COUNT, PANIC,
-    REALLOCATE, STACK_END, TRIPLE,
+    ALLOCATE, ALLOCATE_ZEROED, ALONG_X, ARCHITECTURE_AT_LEAST, CHECK_STACK, GRID_BARRIER, HIDDEN, HIDDEN_COUNT,
+    NUMBER_IN_GRID, PANIC, PLACE_IN_BLOCK, REALLOCATE, STACK_END, TRIPLE,
 };
 use super::validate::Doubt;
 use super::{
@@ -324,10 +324,12 @@ fn asks_for_shape(module: &Module) -> bool {
     !hidden_calls(module, ALONG_X).is_empty()
 }
 
-/// Answers that question.
+/// Answers that question, and removes what was noted for the executor.
 fn answer_shape(context: &Context, module: &Module, along_x: bool) {
-    for call in hidden_calls(module, ALONG_X) {
-        call.replace_with(context.int(64).int_value(u64::from(along_x)));
+    for (which, answer) in [(ALONG_X, along_x), (PLACE_IN_BLOCK, false), (NUMBER_IN_GRID, false)] {
+        for call in hidden_calls(module, which) {
+            call.replace_with(context.int(64).int_value(u64::from(answer)));
+        }
     }
 }
 
@@ -372,6 +374,9 @@ fn describe(module: &Module, entry: &Entry) -> KernelRecord {
     };
     record.uses_heap = [ALLOCATE, ALLOCATE_ZEROED, REALLOCATE].iter().any(|name| module.function(name).is_some());
     record.syncs_grid = syncs_grid(module);
+    let has_shared = module.globals().any(|global| global.name().starts_with(SHARED_PREFIX));
+    record.asks_place_in_block = !hidden_calls(module, PLACE_IN_BLOCK).is_empty() || has_shared;
+    record.asks_number_in_grid = !hidden_calls(module, NUMBER_IN_GRID).is_empty();
     record.uses_barrier = named_barriers(module).is_some();
     for call in calls(module) {
         if call.called().is_inline_asm() {

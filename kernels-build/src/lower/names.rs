@@ -34,6 +34,10 @@ pub(super) const ALONG_X: u64 = 4;
 pub(super) const ARCHITECTURE_AT_LEAST: &str = "__warpsmith_architecture_at_least";
 /// The address of the launch's grid barrier: one more hidden argument, of kernels that ask for it.
 pub(super) const GRID_BARRIER: u64 = 5;
+/// Noted where the kernel asks which block a thread is in, or which thread of its block. No PTX comes of it.
+pub(super) const PLACE_IN_BLOCK: u64 = 6;
+/// Noted where the kernel asks for a thread's number in the grid. No PTX comes of it.
+pub(super) const NUMBER_IN_GRID: u64 = 7;
 /// Panics when the stack is about to end; called at the start of functions that may recurse.
 pub(super) const CHECK_STACK: &str = "__warpsmith_check_stack";
 /// Stands before a loop with a hint, and names it: `() -> u32`.

@@ -30,8 +30,14 @@ pub(super) struct LaunchParam {
     pub(super) raw_value: TokenStream,
     /// The statement in it that puts the two together.
     pub(super) with_memory: TokenStream,
+    /// Its value on the host, as a field.
+    pub(super) raw_field: TokenStream,
+    /// That field's name.
+    pub(super) raw: Ident,
     /// Whether a thread finds its element.
     pub(super) reaches: TokenStream,
+    /// Whether it is owned by place along x and y.
+    pub(super) is_plane: TokenStream,
     /// The call that lists the addresses of what the driver takes.
     pub(super) arguments: TokenStream,
     /// The parameter's description.
@@ -111,12 +117,15 @@ impl LaunchParam {
             from_abi: quote_spanned!(site=> let #local = unsafe { #from_abi };),
             from_raw: quote_spanned!(site=> let #local = unsafe { #from_raw };),
             raw_type: quote_spanned!(at=> #raw: #raw_type, #memory: #memory_type),
+            raw_field: quote_spanned!(at=> #raw: #raw_type),
             raw_value: quote_spanned!(at=> #raw, #of::memory(&#raw)),
             with_memory: quote_spanned!(at=> let #raw = #of::with_memory(#raw, #memory);),
             reaches: quote_spanned!(at=> #of::reaches(&#raw, #own_place)),
+            is_plane: quote_spanned!(at=> #of::IS_PLANE),
             arguments: quote_spanned!(at=> #of::arguments(&#raw, #each);),
             desc: quote_spanned!(at=> #of::DESC),
             local,
+            raw,
         }
     }
 }

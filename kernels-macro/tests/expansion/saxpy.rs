@@ -1,3 +1,4 @@
+#[cfg_attr(not(debug_assertions), inline(always))]
 /// Adds `a * x` to `y`.
 pub fn saxpy(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {}
 /// Adds `a * x` to `y`.
@@ -132,39 +133,153 @@ impl saxpy {
                     'static,
                     f32,
                 > as ::warpsmith::__private::KernelParam>::with_memory(raw2, memory2);
-                let reaches = |place: &::warpsmith::__private::ThreadPlace| {
-                    true
-                        && <::warpsmith::__private::Value<
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::reaches(&raw0, place)
-                        && <::warpsmith::__private::Slice<
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::reaches(&raw1, place)
-                        && <GridSliceMut<
-                            'static,
-                            f32,
-                        > as ::warpsmith::__private::KernelParam>::reaches(&raw2, place)
+                unsafe {
+                    context
+                        .run_threads(
+                            first,
+                            count,
+                            &__Bound {
+                                raw0,
+                                raw1,
+                                raw2,
+                                instance: ::core::marker::PhantomData,
+                            },
+                        )
                 };
-                let body = |scope: &::warpsmith::__private::Scope| {
-                    let argument0 = unsafe {
+            }
+            #[inline(never)]
+            #[allow(
+                clippy::too_many_arguments,
+                clippy::type_complexity,
+                reason = "as above"
+            )]
+            unsafe fn joined_threads(
+                context: &mut ::warpsmith::__private::Context<'_>,
+                threads: ::warpsmith::__private::JoinedThreads,
+                raw0: f32,
+                memory0: (),
+                raw1: ::warpsmith::__private::RawSlice<f32>,
+                memory1: &'static [f32; 0],
+                raw2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Raw,
+                memory2: <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::Memory,
+            ) {
+                let raw0 = <::warpsmith::__private::Value<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw0, memory0);
+                let raw1 = <::warpsmith::__private::Slice<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw1, memory1);
+                let raw2 = <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::with_memory(raw2, memory2);
+                unsafe {
+                    context
+                        .run_joined(
+                            threads,
+                            &__Bound {
+                                raw0,
+                                raw1,
+                                raw2,
+                                instance: ::core::marker::PhantomData,
+                            },
+                        )
+                };
+            }
+        }
+        #[allow(clippy::type_complexity, reason = "they are the kernel's own types")]
+        struct __Bound {
+            raw0: f32,
+            raw1: ::warpsmith::__private::RawSlice<f32>,
+            raw2: <GridSliceMut<
+                'static,
+                f32,
+            > as ::warpsmith::__private::KernelParam>::Raw,
+            instance: ::core::marker::PhantomData<__Instance>,
+        }
+        unsafe impl ::warpsmith::__private::BoundKernel for __Bound {
+            const IS_PLANE: ::core::primitive::bool = false
+                || <::warpsmith::__private::Value<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::IS_PLANE
+                || <::warpsmith::__private::Slice<
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::IS_PLANE
+                || <GridSliceMut<
+                    'static,
+                    f32,
+                > as ::warpsmith::__private::KernelParam>::IS_PLANE;
+            #[inline(always)]
+            fn reaches(
+                &self,
+                place: &::warpsmith::__private::ThreadPlace,
+            ) -> ::core::primitive::bool {
+                let Self { raw0, raw1, raw2, instance: _ } = *self;
+                true
+                    && <::warpsmith::__private::Value<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::reaches(&raw0, place)
+                    && <::warpsmith::__private::Slice<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::reaches(&raw1, place)
+                    && <GridSliceMut<
+                        'static,
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::reaches(&raw2, place)
+            }
+            #[inline(always)]
+            fn run(&self, scope: &::warpsmith::__private::Scope) {
+                let Self { raw0, raw1, raw2, instance: _ } = *self;
+                let argument0 = unsafe {
+                    <::warpsmith::__private::Value<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_raw(raw0, scope)
+                };
+                let argument1 = unsafe {
+                    <::warpsmith::__private::Slice<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_raw(raw1, scope)
+                };
+                let argument2 = unsafe {
+                    <GridSliceMut<
+                        'static,
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::from_raw(raw2, scope)
+                };
+                saxpy(argument0, argument1, argument2);
+            }
+            #[inline(always)]
+            fn run_joined(
+                &self,
+                context: &mut ::warpsmith::__private::Context<'_>,
+                threads: ::warpsmith::__private::JoinedThreads,
+            ) {
+                let Self { raw0, raw1, raw2, instance: _ } = *self;
+                unsafe {
+                    __Instance::joined_threads(
+                        context,
+                        threads,
+                        raw0,
                         <::warpsmith::__private::Value<
                             f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw0, scope)
-                    };
-                    let argument1 = unsafe {
+                        > as ::warpsmith::__private::KernelParam>::memory(&raw0),
+                        raw1,
                         <::warpsmith::__private::Slice<
                             f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw1, scope)
-                    };
-                    let argument2 = unsafe {
+                        > as ::warpsmith::__private::KernelParam>::memory(&raw1),
+                        raw2,
                         <GridSliceMut<
                             'static,
                             f32,
-                        > as ::warpsmith::__private::KernelParam>::from_raw(raw2, scope)
-                    };
-                    saxpy(argument0, argument1, argument2);
+                        > as ::warpsmith::__private::KernelParam>::memory(&raw2),
+                    )
                 };
-                unsafe { context.run_threads(first, count, reaches, body) };
             }
         }
         #[used]

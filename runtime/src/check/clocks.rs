@@ -591,7 +591,7 @@ pub(crate) unsafe fn run_threads(context: &mut Context<'_>, first: u32, count: u
         thread(scope);
     };
     // SAFETY: the caller promises it.
-    unsafe { context.run_threads(first, count, |_| false, in_turn) }
+    unsafe { context.run_threads(first, count, &in_turn) }
 }
 
 /// Whether the running thread knows that a turn is past, other than by its block's and warp's last meetings.

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use warpsmith_device::abi::Scope;
-use warpsmith_device::host::Output;
+use warpsmith_device::host::{Joins, Output};
 use warpsmith_device::{Dim3, global_idx};
 
 use super::arena::{Mark, Piece, Purpose};
@@ -162,6 +162,7 @@ impl Launch {
             block_dim: self.block,
             shared_bytes: 1024,
             needs_coroutines: true,
+            joins: Joins::default(),
             cooperative: self.cooperative,
             cluster_dim: self.cluster,
             stack_bytes: cpu::DEFAULT_STACK_BYTES,

@@ -17,22 +17,25 @@ const LOOKS: u32 = 2000;
 /// The door's bit for being closed; those below count who is inside.
 const CLOSED: u32 = 1 << 31;
 
+/// What each core does, which is told its number: the calling thread's is 0.
+pub(super) type Work<'a> = dyn Fn(u64) + Sync + 'a;
+
 /// Runs `work` on up to so many cores. Each call takes its share until nothing is left.
-pub(super) fn on_cores(cores: u64, work: &(dyn Fn() + Sync)) {
+pub(super) fn on_cores(cores: u64, work: &Work<'_>) {
     if cores <= 1 {
-        return work();
+        return work(0);
     }
     let door = Arc::new(Door { state: AtomicU32::new(0), owner: thread::current(), panic: Mutex::new(None) });
     // SAFETY: only the lifetime changes. Helpers call it while they are inside the door, and before this function ends, in
     // whichever way, the door is closed and all have left.
-    let erased: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), _>(work) };
-    for _ in 1..cores {
+    let erased: &'static Work<'static> = unsafe { std::mem::transmute::<&Work<'_>, _>(work) };
+    for core in 1..cores {
         let door = Arc::clone(&door);
-        rayon::spawn(move || door.help(erased));
+        rayon::spawn(move || door.help(core, erased));
     }
     {
         let _closing = Closing(&door);
-        work();
+        work(0);
     }
     if let Some(payload) = door.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
         resume_unwind(payload);
@@ -46,12 +49,12 @@ struct Door {
 }
 
 impl Door {
-    fn help(&self, work: &(dyn Fn() + Sync)) {
+    fn help(&self, core: u64, work: &Work<'_>) {
         let enter = |state| (state & CLOSED == 0).then_some(state + 1);
         if self.state.try_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
             return;
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(core))) {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
         }
         if self.state.fetch_sub(1, Ordering::Release) == CLOSED | 1 {
@@ -89,7 +92,8 @@ mod tests {
     fn all_work_is_done_when_it_returns_and_a_helpers_panic_comes_out() {
         for cores in [1, 2, 5] {
             let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-            on_cores(cores, &|| {
+            on_cores(cores, &|core| {
+                assert!(core < cores, "{core} of {cores}");
                 while next.fetch_add(1, Ordering::Relaxed) < 1000 {
                     done.fetch_add(1, Ordering::Relaxed);
                 }
@@ -99,8 +103,9 @@ mod tests {
         let caller = thread::current().id();
         let helped = AtomicU32::new(0);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            on_cores(2, &|| {
-                if thread::current().id() != caller {
+            on_cores(2, &|core| {
+                assert_eq!(core == 0, thread::current().id() == caller);
+                if core != 0 {
                     helped.store(1, Ordering::Relaxed);
                     resume_unwind(Box::new("of a helper"));
                 }

@@ -20,7 +20,7 @@ use super::grid::Grid;
 
 /// Runs a launch in clusters on so many cores, a cluster at a time on each.
 pub(super) fn run_clusters(grid: &Grid<'_>, cores: u64) {
-    let work = || {
+    let work = |_| {
         let _entered = faults::Entered::new(grid.request, true);
         let meetings = meetings(grid, 1);
         let mut gang = Gang::new(grid, &meetings);

@@ -14,18 +14,45 @@ use super::coroutine::{self, Parked, Stacks, blocks_at_once};
 use super::{CpuLaunch, CpuPanic, faults, gang, panics, sequential};
 
 /// Threads that run without a look at whether another core's have panicked, unless a block has more.
-const THREADS_AT_ONCE: u64 = 4096;
+const THREADS_AT_ONCE: u64 = 1 << 16;
 
-/// A core takes this part of its share of what is left, so that unequal blocks even out.
-const PART_OF_A_SHARE: u64 = 4;
+/// A core takes one of so many chunks of what is left of a part, so that unequal blocks even out.
+const CHUNKS: u64 = 4;
+
+/// Blocks that one core begins with, so that it walks through long stretches of memory, the same in each launch. Others help it
+/// when they have no more of their own.
+#[repr(align(128))] // Cores change these at the same time.
+struct Part {
+    next: AtomicU64,
+    end: u64,
+    chunks: u64, // Into which what is left is divided.
+}
+
+impl Part {
+    /// A grid in so many parts.
+    fn all(blocks: u64, parts: u64) -> Vec<Self> {
+        let start = |part: u64| blocks / parts * part + part.min(blocks % parts);
+        let chunks = if parts == 1 { 1 } else { CHUNKS };
+        (0..parts).map(|part| Self { next: AtomicU64::new(start(part)), end: start(part + 1), chunks }).collect()
+    }
+
+    /// The next blocks.
+    fn take_chunk(&self) -> Option<Range<u64>> {
+        let after = |start: u64| start + ((self.end - start) / self.chunks).max(1);
+        let taken = self
+            .next
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, |start| (start < self.end).then(|| after(start)));
+        taken.ok().map(|start| start..after(start))
+    }
+}
 
 /// What the cores that run one launch share.
 pub(super) struct Grid<'a> {
     pub(super) request: &'a CpuLaunch<'a>,
     pub(super) blocks: u64,
     pub(super) threads: u32,
-    shares: u64, // Parts into which what is left is divided.
-    next_block: AtomicU64,
+    parts: Vec<Part>, // One for each core.
+    next_cluster: AtomicU64,
     stop: AtomicBool, // Some thread has panicked, or can't go on.
     first_panic: Mutex<Option<CpuPanic>>,
 }
@@ -43,8 +70,8 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         request,
         blocks,
         threads,
-        shares: if tasks == 1 { 1 } else { tasks * PART_OF_A_SHARE },
-        next_block: AtomicU64::new(0),
+        parts: Part::all(blocks, tasks),
+        next_cluster: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         first_panic: Mutex::new(None),
     };
@@ -55,7 +82,7 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
     } else if of_a_cluster > 1 {
         gang::run_clusters(&grid, tasks);
     } else {
-        on_cores(tasks, &|| grid.work());
+        on_cores(tasks, &|core| grid.work(core as usize));
     }
     match grid.first_panic.into_inner().expect("no code panics while it holds this lock") {
         Some(panic) => Err(panic),
@@ -64,8 +91,8 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
 }
 
 impl Grid<'_> {
-    /// One core's part: chunks of blocks, in ascending order, until none is left or a block has panicked.
-    fn work(&self) {
+    /// One core's work: chunks of blocks, until none is left or a block has panicked.
+    fn work(&self, core: usize) {
         let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
         let coroutines = needs_coroutines && self.threads > 1;
         let _entered = faults::Entered::new(self.request, coroutines);
@@ -74,7 +101,7 @@ impl Grid<'_> {
         let mut stacks = Stacks::new(self.request.stack_bytes);
         let mut parked = Parked::default();
         outside(|| {
-            while let Some(chunk) = self.take_chunk() {
+            while let Some(chunk) = self.take_chunk(core) {
                 if coroutines {
                     for block in chunk {
                         if self.has_panicked() {
@@ -97,14 +124,10 @@ impl Grid<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The next blocks for a core: a share of what is left, so that cores walk through long stretches of memory and yet end
-    /// together.
-    fn take_chunk(&self) -> Option<Range<u64>> {
-        let share = |start: u64| ((self.blocks - start) / self.shares).max(1);
-        let taken = self.next_block.try_update(Ordering::Relaxed, Ordering::Relaxed, |start| {
-            (start < self.blocks).then(|| start + share(start))
-        });
-        taken.ok().map(|start| start..start + share(start))
+    /// The next blocks for a core: of its own part of the grid, then of the others'.
+    fn take_chunk(&self, core: usize) -> Option<Range<u64>> {
+        let (before, from) = self.parts.split_at(core);
+        from.iter().chain(before).find_map(Part::take_chunk)
     }
 
     /// Runs blocks one after another, and their threads, to the end of each. After a panic the block's other threads go on, and
@@ -140,7 +163,7 @@ impl Grid<'_> {
 
     /// The next cluster that no core has taken.
     pub(super) fn take_cluster(&self) -> Option<u64> {
-        let cluster = self.next_block.fetch_add(1, Ordering::Relaxed);
+        let cluster = self.next_cluster.fetch_add(1, Ordering::Relaxed);
         (cluster < self.clusters()).then_some(cluster)
     }
 

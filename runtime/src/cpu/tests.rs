@@ -2,13 +2,14 @@
 #![expect(clippy::if_same_then_else, reason = "a call in two branches is two places, which is what is tested")]
 #![allow(clippy::manual_is_multiple_of, reason = "the expected values beside it use remainders too")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use warpsmith_device::abi::{KernelParam, Scope};
+use warpsmith_device::host::{BoundKernel, Context, JoinedThreads, Joins, ThreadPlace};
 use warpsmith_device::mbarrier::Mbarrier;
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::*;
@@ -38,6 +39,7 @@ struct Launch {
     block: Dim3,
     shared_bytes: usize,
     coroutines: bool,
+    joins: Joins,
     cooperative: bool,
     cluster: Dim3,
     schedule: Option<Schedule>,
@@ -57,6 +59,7 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
         block: block.into(),
         shared_bytes: 0,
         coroutines: true,
+        joins: Joins::default(),
         cooperative: false,
         cluster: 1.into(),
         schedule: usual_schedule(),
@@ -67,6 +70,14 @@ fn launch(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Launch {
 impl Launch {
     fn plain(mut self) -> Self {
         self.coroutines = false;
+        self
+    }
+
+    /// As kernels that never wait and ask for nothing by block; `planes` for one of two dimensions.
+    fn joined(mut self, planes: bool) -> Self {
+        self.coroutines = false;
+        self.schedule = None;
+        self.joins = Joins { lines: true, planes };
         self
     }
 
@@ -106,6 +117,7 @@ impl Launch {
             block_dim: self.block,
             shared_bytes: self.shared_bytes,
             needs_coroutines: self.coroutines,
+            joins: self.joins,
             cooperative: self.cooperative,
             cluster_dim: self.cluster,
             stack_bytes: self.stack_bytes,
@@ -114,10 +126,41 @@ impl Launch {
             output: &Silent,
             constants: &Values::default(),
             body: &|context, first, count| {
-                // SAFETY: the executor gives threads of the context's block, and sees to the rest.
-                unsafe { context.run_threads(first, count, |_| false, &body) }
+                let width = u64::from(self.grid.x) * u64::from(self.block.x);
+                let reaches = if self.joins.lines { width } else { 0 };
+                if self.joins.planes {
+                    // SAFETY: the executor gives threads of the context's block, and sees to the rest.
+                    unsafe { context.run_threads(first, count, &Body::<true, _> { reaches, body: &body }) };
+                } else {
+                    // SAFETY: as above.
+                    unsafe { context.run_threads(first, count, &Body::<false, _> { reaches, body: &body }) };
+                }
             },
         })
+    }
+}
+
+/// A kernel whose memory holds the elements of the threads whose places along x are below `reaches`.
+struct Body<const IS_PLANE: bool, F> {
+    reaches: u64,
+    body: F,
+}
+
+// SAFETY: so it does of those whose places along x are smaller.
+unsafe impl<const IS_PLANE: bool, F: for<'s> Fn(&'s Scope)> BoundKernel for Body<IS_PLANE, F> {
+    const IS_PLANE: bool = IS_PLANE;
+
+    fn reaches(&self, place: &ThreadPlace) -> bool {
+        place.x < self.reaches
+    }
+
+    fn run(&self, scope: &Scope) {
+        (self.body)(scope);
+    }
+
+    fn run_joined(&self, context: &mut Context<'_>, threads: JoinedThreads) {
+        // SAFETY: `run_threads` gives them.
+        unsafe { context.run_joined(threads, self) };
     }
 }
 
@@ -186,7 +229,14 @@ fn case_a1_the_global_index_of_a_huge_grid_is_exact() {
     let meeting = super::block::Meeting::new(block, 0, false);
     let constants = Values::default();
     let cluster_dim = Dim3::from(1);
-    let scope = LaunchScope { grid_dim: grid, block_dim: block, cluster_dim, output: &Silent, constants: &constants };
+    let scope = LaunchScope {
+        grid_dim: grid,
+        block_dim: block,
+        cluster_dim,
+        output: &Silent,
+        constants: &constants,
+        joins: Joins::default(),
+    };
     let context = Context::new(&meeting, scope);
     context.enter(|| {
         for (b, t) in [(0, 0), (16_777_216, 0), (16_777_215, 255), (22_121_215, 255)] {
@@ -781,4 +831,89 @@ fn a_witness_stays_stale_after_launches_of_more_threads_than_there_are_stamps() 
     });
     let message = error.unwrap_err().message;
     assert_eq!(message, "an index witness was used outside the run of the thread that made it");
+}
+
+/// Blocks that run as one, threads of which ask for their places in spite of it.
+#[test]
+fn threads_of_joined_blocks_are_told_their_own_places() {
+    for (planes, grid, block) in
+        [(false, (37, 3, 2), (48, 1, 1)), (true, (37, 3, 2), (48, 1, 1)), (true, (9, 4, 2), (7, 3, 2))]
+    {
+        let launch = launch(Dim3::from(grid), Dim3::from(block)).joined(planes);
+        let (grid, block) = (launch.grid, launch.block);
+        let runs: Vec<AtomicU32> = (0..grid.count() * block.count()).map(|_| AtomicU32::new(0)).collect();
+        launch
+            .run(|| {
+                let (b, t, global) = (block_idx(), thread_idx(), global_idx());
+                let number = |at: Dim3, of: Dim3| {
+                    (u64::from(at.z) * u64::from(of.y) + u64::from(at.y)) * u64::from(of.x) + u64::from(at.x)
+                };
+                assert!(b.x < grid.x && t.x < block.x);
+                assert_eq!(global.get() as u64, number(b, grid) * block.count() + number(t, block));
+                assert_eq!(u64::from(warp_id() * 32 + lane_id()), number(t, block));
+                let plane = global_idx_2d();
+                assert_eq!(plane.x() as u32, b.x * block.x + t.x);
+                runs[global.get()].fetch_add(1, Relaxed);
+            })
+            .unwrap();
+        assert!(runs.iter().all(|runs| runs.load(Relaxed) == 1), "{grid} x {block}: each thread was to run once");
+    }
+}
+
+#[test]
+fn a_panic_among_joined_blocks_names_its_thread_and_the_block_goes_on() {
+    thread_local!(static BEFORE: Cell<(Dim3, Dim3)> = const { Cell::new((Dim3::new(0, 0, 0), Dim3::new(0, 0, 0))) });
+    for (planes, block) in [(false, Dim3::new(4, 1, 1)), (true, Dim3::new(4, 2, 1))] {
+        let blocks = 40;
+        let joined = AtomicU32::new(0);
+        // Each thread once, those at the ends of the joined rows too.
+        for number in 0..blocks * block.count() {
+            let ran: Vec<AtomicU32> = (0..blocks).map(|_| AtomicU32::new(0)).collect();
+            let panic = launch(blocks as u32, block)
+                .joined(planes)
+                .run(|| {
+                    let (b, t) = (block_idx(), thread_idx());
+                    let before = BEFORE.replace((b, t));
+                    let follows_in_its_row = b.x == before.0.x + 1 && t.y == before.1.y && (t.x, before.1.x) == (0, 3);
+                    joined.fetch_add(u32::from(follows_in_its_row && t.y == 0), Relaxed);
+                    ran[b.x as usize].fetch_add(1, Relaxed);
+                    assert!(global_idx().get() as u64 != number, "thread {number}");
+                })
+                .unwrap_err();
+            let (at, thread) = (number / block.count(), (number % block.count()) as u32);
+            assert_eq!(panic.message, format!("thread {number}"));
+            assert_eq!(panic.block, Dim3::new(at as u32, 0, 0), "of {number}");
+            assert_eq!(panic.thread, Dim3::new(thread % 4, thread / 4, 0), "of {number}");
+            let ran = u64::from(ran[at as usize].load(Relaxed));
+            assert_eq!(ran, block.count(), "all threads of the block of thread {number} were to run once");
+        }
+        assert!(joined.into_inner() > 0, "no blocks were joined");
+    }
+}
+
+#[test]
+fn witnesses_are_of_one_thread_also_among_joined_blocks() {
+    for (planes, block) in [(false, Dim3::new(8, 1, 1)), (true, Dim3::new(8, 2, 1))] {
+        let mut elements = vec![0_u32; 40 * block.count() as usize];
+        let raw = RawGridSlice { ptr: elements.as_mut_ptr(), extent: GridExtent { len: elements.len(), map: Linear } };
+        thread_local!(static KEPT: RefCell<Option<GlobalIdx>> = const { RefCell::new(None) });
+        struct Shared<T>(T);
+        // SAFETY: the test's threads reach distinct elements.
+        unsafe impl<T> Sync for Shared<T> {}
+        let raw = Shared(raw);
+        let panic = launch(40, block)
+            .joined(planes)
+            .run_scoped(|scope| {
+                let raw = &raw;
+                if let Some(kept) = KEPT.take() {
+                    // SAFETY: the slice outlives the launch.
+                    let mut slice = unsafe { <GridSliceMut<'static, u32> as KernelParam>::from_raw(raw.0, scope) };
+                    let _ = slice.get_mut(&kept);
+                }
+                KEPT.set(Some(global_idx()));
+            })
+            .unwrap_err();
+        KEPT.set(None);
+        assert!(panic.message.contains("outside the run of the thread"), "{}", panic.message);
+    }
 }
