@@ -14,6 +14,7 @@ mod mbarriers;
 mod named;
 mod printing;
 mod rng;
+mod rows;
 mod safety;
 mod scoped_atomics;
 mod shape;
