@@ -404,10 +404,11 @@ impl ThreadPlace {
 
 /// A kernel with its arguments, as `#[kernel]` writes it; a function of the scope alone is one too.
 ///
-/// Its functions are such that they leave no call where threads are iterations of a loop: closures are what the compiler likes.
+/// It is no closure, because a trait's functions can be inlined always, and no loop with a call in it is vectorised.
 ///
 /// # Safety
-/// `reaches` is true of a place only if it is of those none of whose numbers is larger.
+/// `reaches` is true of a place only if it is of those none of whose numbers is larger. `run_joined` gives what it was given to
+/// [`Context::run_joined`], with a kernel that is the same.
 pub unsafe trait BoundKernel {
     /// Whether the kernel is one of two dimensions: then blocks of many rows are joined, if any.
     const IS_PLANE: bool;
@@ -510,16 +511,6 @@ fn next_row(index: Dim3, shape: Dim3) -> Dim3 {
 /// Stamps that are worth one trip to the common counter.
 const STAMPS_AT_ONCE: u64 = 1 << 16;
 
-/// Neighbours in a row of the grid that run as one: of each row of threads, those of all the blocks, then of the next.
-#[derive(Clone, Copy)]
-struct JoinedBlocks {
-    blocks: u32,
-}
-
-impl JoinedBlocks {
-    const ONE: Self = Self { blocks: 1 };
-}
-
 impl<'a> Context<'a> {
     /// A context for the threads of a launch.
     #[must_use]
@@ -581,25 +572,25 @@ impl<'a> Context<'a> {
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);
         let mut index = this.position(first);
-        let mut together = JoinedBlocks::ONE;
+        let mut blocks = 1; // That run as one: of each row of threads those of all of them, then of the next.
         while left > 0 {
             if u64::from(thread) == this.threads_per_block {
-                this.move_by(together.blocks as i32 - 1);
+                this.move_by(blocks as i32 - 1);
                 this.next_block();
                 (thread, index) = (0, Dim3 { x: 0, y: 0, z: 0 });
-                together = JoinedBlocks::ONE;
+                blocks = 1;
             }
             if thread == 0 {
-                together = this.join(left, kernel);
+                blocks = this.join(left, kernel);
             }
-            let is_joined = together.blocks > 1;
-            let stamp = this.first_stamp.get() + u64::from(thread) * u64::from(together.blocks);
+            let is_joined = blocks > 1;
+            let stamp = this.first_stamp.get() + u64::from(thread) * u64::from(blocks);
             let row = this.row_at(thread, index, stamp);
             let count = left.min(u64::from(width - row.index.x)) as u32;
             // A grid may have so many threads that their numbers start again from 0. There a thread is a row of its own.
             let wraps = row.place.global.checked_add(u64::from(count)).is_none();
             let count = if is_joined {
-                together.blocks * width
+                blocks * width
             } else if wraps {
                 1
             } else {
@@ -630,7 +621,7 @@ impl<'a> Context<'a> {
                     let end = if at < inner.start { inner.start } else { count };
                     // Of joined blocks these are the first thread or the last, and each is its own block's.
                     let (row, nths) = if is_joined && at > 0 {
-                        this.move_by(together.blocks as i32 - 1);
+                        this.move_by(blocks as i32 - 1);
                         (this.row_at(thread + width - 1, Dim3 { x: width - 1, ..index }, stamp + u64::from(at)), 0..1)
                     } else {
                         (row, at..end)
@@ -639,7 +630,7 @@ impl<'a> Context<'a> {
                         this.run_thread(context, row, nth, Joined::No, kernel);
                     }
                     if is_joined && at > 0 {
-                        this.move_by(1 - together.blocks as i32);
+                        this.move_by(1 - blocks as i32);
                     }
                     at = end;
                 }
@@ -652,11 +643,10 @@ impl<'a> Context<'a> {
             }
             left -= u64::from(count);
         }
-        this.move_by(together.blocks as i32 - 1);
+        this.move_by(blocks as i32 - 1);
     }
 
-    /// Runs threads of a row of joined blocks, for [`run_threads`](Self::run_threads), which gives them. It is another function than
-    /// that, or else LLVM has too many loops before it, and leaves checks in some.
+    /// Runs threads of a row of joined blocks, for [`run_threads`](Self::run_threads), which gives them.
     ///
     /// # Safety
     /// As there; and that gave these threads to the same kernel.
@@ -680,12 +670,12 @@ impl<'a> Context<'a> {
 
     /// How many blocks from this one on run as one, of the `left` threads that are to run.
     #[inline(always)]
-    fn join<K: BoundKernel>(&self, left: u64, kernel: &K) -> JoinedBlocks {
+    fn join<K: BoundKernel>(&self, left: u64, kernel: &K) -> u32 {
         let Dim3 { x: width, y: rows, z: layers } = self.launch.block_dim;
         let may =
             if K::IS_PLANE { self.launch.joins.planes } else { self.launch.joins.lines && rows == 1 && layers == 1 };
         if !may {
-            return JoinedBlocks::ONE;
+            return 1;
         }
         let along = u64::from(self.launch.grid_dim.x - self.block_idx.get().x);
         // So many that no number of a thread in the row, or of a block in it, is 2^31.
@@ -698,10 +688,10 @@ impl<'a> Context<'a> {
             let last = ThreadPlace { global: end - 1, x: place.x + u64::from(blocks * width) - 1, y: place.y };
             if kernel.reaches(&last) {
                 self.first_stamp.set(self.stamps(threads));
-                return JoinedBlocks { blocks };
+                return blocks;
             }
         }
-        JoinedBlocks::ONE
+        1
     }
 
     /// Moves by so many blocks in a row of the grid, none of which runs by itself.
@@ -729,7 +719,7 @@ impl<'a> Context<'a> {
 
     /// Runs one thread of a row; `context` is this context's address.
     ///
-    /// It is called in two loops: left to itself, LLVM makes a larger kernel a function of its own, and then each thread
+    /// It is called in three loops: left to itself, LLVM makes a larger kernel a function of its own, and then each thread
     /// costs a call and no check leaves the loop.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn run_thread(&self, context: *const Self, row: Row, nth: u32, joined: Joined, kernel: &impl BoundKernel) {
@@ -828,7 +818,7 @@ impl<'a> Context<'a> {
         self.nth.set(0);
         let index = self.position(thread);
         let stamp = self.first_stamp.get() + u64::from(thread);
-        self.set_row(Row { thread, index, place: self.place_of(thread, index), stamp }, Joined::No);
+        self.set_row(self.row_at(thread, index, stamp), Joined::No);
     }
 
     #[inline(always)]
