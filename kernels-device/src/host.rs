@@ -21,6 +21,7 @@
 //! the switch to what runs next is inlined into the kernel.
 
 use core::cell::Cell;
+use core::cmp::Ordering::{Equal, Greater, Less};
 use core::fmt;
 use core::hint::assert_unchecked;
 use core::ops::Range;
@@ -353,7 +354,9 @@ pub struct Context<'a> {
     threads_per_block: u64,
     next_stamp: Cell<u64>, // From here to `end_of_stamps` nobody has had any.
     end_of_stamps: Cell<u64>,
-    number: Cell<u64>, // Of the block in the grid.
+    number: Cell<u64>,        // Of the block in the grid.
+    first_joined: Cell<u64>,  // The blocks that run as one: from the one with this number on,
+    joined_blocks: Cell<u32>, // so many.
     block_idx: Cell<Dim3>,
     first_global: Cell<u64>,
 }
@@ -369,6 +372,15 @@ struct Row {
     index: Dim3,
     place: ThreadPlace,
     stamp: u64,
+}
+
+/// A block some of whose threads have run.
+#[derive(Clone, Copy, Debug)]
+pub struct BegunBlock {
+    /// The block's linear number in the grid.
+    pub number: u64,
+    /// The thread where it goes on, by its linear number; those before have run.
+    pub next_thread: u32,
 }
 
 /// Inner threads of a row of joined blocks.
@@ -524,6 +536,8 @@ impl<'a> Context<'a> {
             next_stamp: Cell::new(0),
             end_of_stamps: Cell::new(0),
             number: Cell::new(0),
+            first_joined: Cell::new(0),
+            joined_blocks: Cell::new(1),
             block_idx: Cell::new(zero),
             first_global: Cell::new(0),
             nth: Cell::new(0),
@@ -568,7 +582,6 @@ impl<'a> Context<'a> {
         let context = &raw mut *self;
         // SAFETY: `self` is borrowed until this function returns, and used through this pointer alone.
         let mut this = unsafe { &*context };
-        this.part(first);
         let width = this.launch.block_dim.x;
         let (mut thread, mut left) = (first, count);
         let mut index = this.position(first);
@@ -582,6 +595,8 @@ impl<'a> Context<'a> {
             }
             if thread == 0 {
                 blocks = this.join(left, kernel);
+                this.first_joined.set(this.number.get());
+                this.joined_blocks.set(blocks);
             }
             let is_joined = blocks > 1;
             let stamp = this.first_stamp.get() + u64::from(thread) * u64::from(blocks);
@@ -705,16 +720,20 @@ impl<'a> Context<'a> {
         self.joined.set(Joined::No);
     }
 
-    /// Where threads are run from one on that is not the block's first, one before it panicked: leaves the row of joined blocks,
-    /// if it was in one, for that thread's block, whose other threads get new stamps, because those of a row in joined blocks are
-    /// not their block's.
-    fn part(&self, first: u32) {
-        if self.joined.get() != Joined::No {
-            self.move_by((self.nth.get() / self.launch.block_dim.x) as i32);
-        }
-        if first > 0 {
-            self.take_stamps();
-        }
+    /// After a panic: the blocks that have begun, of those that run as one with the block where it was, and where each goes on.
+    pub fn begun(&self) -> impl Iterator<Item = BegunBlock> + use<> {
+        let (thread, width) = (self.thread(), self.launch.block_dim.x);
+        let own = self.number.get() + u64::from(self.in_row().0);
+        let row = thread - thread % width;
+        let next_thread = move |number: u64| match number.cmp(&own) {
+            Less => row + width,
+            Equal => thread + 1,
+            Greater => row,
+        };
+        let first = self.first_joined.get();
+        (first..first + u64::from(self.joined_blocks.get()))
+            .map(move |number| BegunBlock { number, next_thread: next_thread(number) })
+            .filter(|begun| begun.next_thread > 0)
     }
 
     /// Runs one thread of a row; `context` is this context's address.
@@ -771,6 +790,8 @@ impl<'a> Context<'a> {
             Dim3 { x: (block % x) as u32, y: (block / x % y) as u32, z: (block / x / y) as u32 }
         };
         self.joined.set(Joined::No);
+        self.first_joined.set(block);
+        self.joined_blocks.set(1);
         self.number.set(block);
         self.block_idx.set(position);
         self.first_global.set(block.wrapping_mul(self.threads_per_block));

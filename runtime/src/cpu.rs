@@ -123,8 +123,8 @@ pub(crate) fn why_no_more(blocks: u64, threads: u32) -> String {
     coroutine::why_no_more(blocks, threads)
 }
 
-/// Runs a launch to its end and reports the first panic. After one, the panicking block's other threads go on; blocks
-/// that have not started may be left out.
+/// Runs a launch to its end and reports the panic of the lowest block, or the lowest cluster. Threads of blocks that have
+/// started go on after one, and blocks with lower numbers run; blocks with higher numbers may be left out.
 pub(crate) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
     panics::install_hook();
     faults::install_handler();

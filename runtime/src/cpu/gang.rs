@@ -25,11 +25,10 @@ pub(super) fn run_clusters(grid: &Grid<'_>, cores: u64) {
         let meetings = meetings(grid, 1);
         let mut gang = Gang::new(grid, &meetings);
         while let Some(cluster) = grid.take_cluster() {
-            if grid.has_panicked() {
-                return;
+            if grid.runs(cluster) {
+                gang.turn_to(&[cluster]);
+                gang.advance();
             }
-            gang.turn_to(&[cluster]);
-            gang.advance();
         }
     };
     on_cores(cores, &work);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpsmith_device::Dim3;
-use warpsmith_device::host::{Block as _, Context, outside};
+use warpsmith_device::host::{BegunBlock, Block as _, Context, outside};
 
 use super::block::Meeting;
 use super::cores::on_cores;
@@ -53,8 +53,8 @@ pub(super) struct Grid<'a> {
     pub(super) threads: u32,
     parts: Vec<Part>, // One for each core.
     next_cluster: AtomicU64,
-    stop: AtomicBool, // Some thread has panicked, or can't go on.
-    first_panic: Mutex<Option<CpuPanic>>,
+    end: AtomicU64, // Units from this one on do not start: a thread has panicked, or can't go on.
+    first_panic: Mutex<Option<(u64, CpuPanic)>>, // By unit, and in it by time.
 }
 
 /// Runs the whole grid.
@@ -72,7 +72,7 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         threads,
         parts: Part::all(blocks, tasks),
         next_cluster: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
+        end: AtomicU64::new(u64::MAX),
         first_panic: Mutex::new(None),
     };
     if let Some(schedule) = request.schedule {
@@ -85,13 +85,13 @@ pub(super) fn run(request: &CpuLaunch<'_>) -> Result<(), CpuPanic> {
         on_cores(tasks, &|core| grid.work(core as usize));
     }
     match grid.first_panic.into_inner().expect("no code panics while it holds this lock") {
-        Some(panic) => Err(panic),
+        Some((_, panic)) => Err(panic),
         None => Ok(()),
     }
 }
 
 impl Grid<'_> {
-    /// One core's work: chunks of blocks, until none is left or a block has panicked.
+    /// One core's work: chunks of blocks, until none is left that runs.
     fn work(&self, core: usize) {
         let CpuLaunch { block_dim, shared_bytes, needs_coroutines, .. } = *self.request;
         let coroutines = needs_coroutines && self.threads > 1;
@@ -103,10 +103,7 @@ impl Grid<'_> {
         outside(|| {
             while let Some(chunk) = self.take_chunk(core) {
                 if coroutines {
-                    for block in chunk {
-                        if self.has_panicked() {
-                            return;
-                        }
+                    for block in chunk.take_while(|&block| self.runs(block)) {
                         context.set_block(block);
                         meeting.next_block(block);
                         // Such a block waits for no other.
@@ -121,7 +118,7 @@ impl Grid<'_> {
 
     /// Whether a thread has panicked, or could not go on.
     pub(super) fn has_panicked(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.end.load(Ordering::Relaxed) < u64::MAX
     }
 
     /// The next blocks for a core: of its own part of the grid, then of the others'.
@@ -130,30 +127,61 @@ impl Grid<'_> {
         from.iter().chain(before).find_map(Part::take_chunk)
     }
 
-    /// Runs blocks one after another, and their threads, to the end of each. After a panic the block's other threads go on, and
-    /// blocks that have not started are left out.
+    /// Whether a unit starts: a panic leaves out those after its own, but none before, so that the first panic of a launch is
+    /// the same in each run.
+    pub(super) fn runs(&self, unit: u64) -> bool {
+        unit < self.end.load(Ordering::Relaxed)
+    }
+
+    /// The number of what starts as one: a block, a cluster, or all of a cooperative launch.
+    fn unit(&self, block: Dim3) -> u64 {
+        let CpuLaunch { grid_dim, cluster_dim, cooperative, .. } = *self.request;
+        if cooperative {
+            return 0;
+        }
+        let [x, y, z] = [block.x / cluster_dim.x, block.y / cluster_dim.y, block.z / cluster_dim.z].map(u64::from);
+        let (along_x, along_y) = (grid_dim.x / cluster_dim.x, grid_dim.y / cluster_dim.y);
+        (z * u64::from(along_y) + y) * u64::from(along_x) + x
+    }
+
+    /// Runs blocks one after another, and their threads, to the end of each. After a panic the threads of blocks that have
+    /// started go on.
     pub(super) fn run_blocks(&self, context: &mut Context<'_>, meeting: &Meeting, blocks: Range<u64>) {
         let threads = u64::from(self.threads);
         // The checker is told of each block.
         let at_once = if self.request.checked { 1 } else { (THREADS_AT_ONCE / threads).max(1) };
         let mut next = blocks.start;
-        while next < blocks.end && !self.has_panicked() {
+        while next < blocks.end && self.runs(next) {
             let end = blocks.end.min(next + at_once);
             context.set_block(next);
             meeting.next_block(next);
-            let mut from = 0;
-            let mut left = (end - next) * threads;
-            while left > 0 {
-                meeting.turn_to(from);
-                match catch_unwind(AssertUnwindSafe(|| (self.request.body)(context, from, left))) {
-                    Ok(()) => break,
-                    Err(payload) => self.report(panics::caught(context, &*payload)),
+            if !self.run_threads(context, meeting, 0, (end - next) * threads) {
+                for begun in context.begun() {
+                    self.run_rest(context, meeting, begun);
                 }
-                from = context.thread() + 1;
-                left = threads - u64::from(from);
             }
             next = end;
         }
+    }
+
+    /// Runs what a panic has left of a block.
+    fn run_rest(&self, context: &mut Context<'_>, meeting: &Meeting, begun: BegunBlock) {
+        context.set_block(begun.number);
+        meeting.next_block(begun.number);
+        let mut from = begun.next_thread;
+        while from < self.threads && !self.run_threads(context, meeting, from, u64::from(self.threads - from)) {
+            from = context.thread() + 1;
+        }
+    }
+
+    /// Runs threads from one of the context's block on, and reports a panic; whether there was none.
+    fn run_threads(&self, context: &mut Context<'_>, meeting: &Meeting, from: u32, count: u64) -> bool {
+        meeting.turn_to(from);
+        let result = catch_unwind(AssertUnwindSafe(|| (self.request.body)(context, from, count)));
+        if let Err(payload) = &result {
+            self.report(panics::caught(context, &**payload));
+        }
+        result.is_ok()
     }
 
     /// Clusters of the grid.
@@ -190,12 +218,16 @@ impl Grid<'_> {
 
     /// Starts no more blocks.
     pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
     }
 
-    /// Keeps a panic if it is the launch's first, and starts no more blocks.
+    /// Keeps a panic if it is the launch's first, and starts nothing that comes after it.
     pub(super) fn report(&self, panic: CpuPanic) {
-        self.stop();
-        self.first_panic.lock().expect("no code panics while it holds this lock").get_or_insert(panic);
+        let unit = self.unit(panic.block);
+        self.end.fetch_min(unit, Ordering::Relaxed);
+        let mut first = self.first_panic.lock().expect("no code panics while it holds this lock");
+        if first.as_ref().is_none_or(|(before, _)| unit < *before) {
+            *first = Some((unit, panic));
+        }
     }
 }
