@@ -53,8 +53,13 @@ pub(super) fn install_hook() {
 
 /// The panic that was just caught at a thread's edge; `context` still stands at that thread.
 pub(super) fn caught(context: &Context<'_>, payload: &(dyn Any + Send)) -> CpuPanic {
+    let message = message(payload);
+    // One that the kernel has caught itself may be of another thread, and what it raises again passes no hook.
+    let is_this = |seen: &CpuPanic| {
+        (seen.block, seen.thread) == (context.block_idx(), context.thread_idx()) && seen.message == message
+    };
     // A program that replaced our hook left only the payload.
-    SEEN.take().unwrap_or_else(|| describe(context, message(payload), None))
+    SEEN.take().filter(is_this).unwrap_or_else(|| describe(context, message, None))
 }
 
 fn describe(context: &Context<'_>, message: String, info: Option<&PanicHookInfo<'_>>) -> CpuPanic {

@@ -666,6 +666,36 @@ fn panics_outside_kernels_keep_their_hook() {
 }
 
 #[test]
+fn a_panic_that_a_kernel_has_caught_is_not_taken_for_a_later_one() {
+    let raise = |text: String| std::panic::resume_unwind(Box::new(text));
+    let error = launch(4, 8)
+        .plain()
+        .run(|| match global_idx().get() {
+            3 => assert!(catch_unwind(|| panic!("caught")).is_err()),
+            // The hook hears of no such panic.
+            20 => raise("raised".to_owned()),
+            _ => {}
+        })
+        .unwrap_err();
+    assert_eq!((&*error.message, error.block.x, error.thread.x), ("raised", 2, 4));
+    let error = launch(1, 1)
+        .run(|| {
+            let caught = catch_unwind(|| panic!("one")).unwrap_err();
+            assert!(catch_unwind(|| panic!("two")).is_err());
+            std::panic::resume_unwind(caught);
+        })
+        .unwrap_err();
+    assert_eq!((&*error.message, error.line), ("one", 0), "the place of the other is not its");
+    let error = launch(1, 1)
+        .run(|| {
+            let caught = catch_unwind(|| panic!("again")).unwrap_err();
+            std::panic::resume_unwind(caught);
+        })
+        .unwrap_err();
+    assert!(error.message == "again" && error.file.ends_with("tests.rs") && error.line > 0, "{error:?}");
+}
+
+#[test]
 fn a_kernel_may_catch_its_own_panic() {
     launch(1, 33)
         .run(|| {
