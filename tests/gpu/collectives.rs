@@ -198,3 +198,58 @@ fn an_exchange_in_a_block_of_another_size_is_a_panic() {
         assert!(error.contains("an exchange among 96 threads in a block of 64"), "{error}");
     }
 }
+
+/// The smallest and the largest number of each block; threads past the end bring NaN, which yields to numbers.
+#[kernel]
+fn extremes(input: &[f32], mut output: GridSliceMut<[f32; 2], PerBlock>) {
+    let value = input.get(global_idx().get()).copied().unwrap_or(f32::NAN);
+    let least = block_reduce(value, f32::min);
+    let most = block_reduce(value, f32::max);
+    if let Some(leader) = block_leader()
+        && let Some(output) = output.get_mut(&leader)
+    {
+        *output = [least, most];
+    }
+}
+
+#[test]
+fn case_d2_nan_yields_to_numbers_in_every_length() {
+    const BLOCK: u32 = 256;
+    // Below and above a warp, a block and a grid of 132 multiprocessors with 8 such blocks each.
+    for len in [1_usize, 2, 31, 32, 33, 255, 256, 257, 1000, 270_335, 270_337] {
+        let places = [None, Some(0), Some(len / 2), Some(len - 1)];
+        for (all_nan, nan) in places.map(|place| (false, place)).into_iter().chain([(true, None)]) {
+            let mut input: Vec<f32> = (0..len).map(|i| (i * 7919 % 1009) as f32 - 500.0).collect();
+            if all_nan {
+                input.fill(f32::NAN);
+            }
+            if let Some(place) = nan {
+                input[place] = f32::NAN;
+            }
+            let fold = |over: fn(f32, f32) -> f32| input.iter().copied().fold(f32::NAN, over);
+            // NaN has many bit patterns: what counts is whether it is one.
+            let bits = |value: f32| if value.is_nan() { u32::MAX } else { value.to_bits() };
+            let expected = [bits(fold(f32::min)), bits(fold(f32::max))];
+            println!("{len} elements, NaN at {nan:?}, or all: {all_nan}");
+            check_on_devices(&expected, |stream| {
+                // As many launches as it takes until one block has the rest: of the least, then of the most.
+                let mut results = [0; 2];
+                for (which, result) in results.iter_mut().enumerate() {
+                    let mut rest = input.clone();
+                    loop {
+                        let blocks = rest.len().div_ceil(BLOCK as usize);
+                        let device_rest = stream.to_device(&rest)?;
+                        let mut output = stream.zeroed::<[f32; 2]>(blocks)?;
+                        extremes::launch(stream, LaunchConfig::new(blocks as u32, BLOCK), &device_rest, &mut output)?;
+                        rest = stream.to_host(&output)?.iter().map(|both| both[which]).collect();
+                        if blocks == 1 {
+                            break;
+                        }
+                    }
+                    *result = bits(rest[0]);
+                }
+                Ok(results.to_vec())
+            });
+        }
+    }
+}

@@ -355,3 +355,65 @@ fn a_table_of_5600_bytes_by_value() {
         stream.to_host(&output)
     });
 }
+
+/// A loop over 64-bit numbers beside a 32-bit block's number, some sums below 0.
+#[kernel]
+fn windows(x: &[u32], mut y: GridSliceMut<u64>) {
+    let block = block_idx().x as i32;
+    let mut total = 0;
+    let mut i: i64 = -8;
+    while i < 8 {
+        let at = i + i64::from(block) * 8;
+        if at >= 0 {
+            total = mix(total, x[at as usize].into());
+        }
+        i += 1;
+    }
+    if let Some(y) = y.get_mut(&global_idx()) {
+        *y = total;
+    }
+}
+
+#[test]
+fn case_c5_an_index_of_a_wide_loop_and_a_blocks_number() {
+    let x: Vec<u32> = (0..100 * 8).map(|i| i * 3 + 1).collect();
+    let window = |block: usize| x[(block * 8).saturating_sub(8)..(block + 1) * 8].iter();
+    let expected: Vec<u64> =
+        (0..100).map(|block| window(block).fold(0, |total, &value| mix(total, value.into()))).collect();
+    check_on_devices(&expected, |stream| {
+        let (x, mut y) = (stream.to_device(&x)?, stream.zeroed::<u64>(100)?);
+        windows::launch(stream, LaunchConfig::new(100, 1), &x, &mut y)?;
+        stream.to_host(&y)
+    });
+}
+
+/// What is no number, as arguments by value.
+#[kernel]
+fn not_numbers(a: f32, b: f64, h: f16, mut y: GridSliceMut<[u64; 5]>) {
+    if let Some(y) = y.get_mut(&global_idx()) {
+        let class = |nan: bool, infinite: bool, negative: bool| {
+            u64::from(nan) | u64::from(infinite) << 1 | u64::from(negative && !nan) << 2
+        };
+        *y = [
+            class(a.is_nan(), a.is_infinite(), a < 0.0),
+            class(b.is_nan(), b.is_infinite(), b < 0.0),
+            class(h.is_nan(), h.is_infinite(), h < f16::ZERO),
+            (a > 1.0).into(),
+            (b >= f64::from(a)).into(),
+        ];
+    }
+}
+
+#[test]
+fn case_d7_infinities_and_nan_as_arguments() {
+    let classes = [(f32::NAN, 1u64), (f32::INFINITY, 2), (f32::NEG_INFINITY, 6), (2.0, 0), (-2.0, 4)];
+    for (value, class) in classes {
+        let expected = [[class, class, class, u64::from(value > 1.0), u64::from(!value.is_nan())]];
+        check_on_devices(&expected, |stream| {
+            let mut y = stream.filled([9u64; 5], 1)?;
+            let (wide, half) = (f64::from(value), f16::from_f32(value));
+            not_numbers::launch(stream, LaunchConfig::new(1, 1), value, wide, half, &mut y)?;
+            stream.to_host(&y)
+        });
+    }
+}

@@ -22,6 +22,8 @@ fn edges(x: u64) -> [f64; 16] {
         f64::from_bits(x),
         x as f64,
     ]
+    // Else what is done with the first ones is computed when it is compiled.
+    .map(|v: f64| f64::from_bits(v.to_bits() ^ zero(x)))
 }
 
 /// The bits of a float, with one pattern for every NaN: which NaN an operation makes is open.
@@ -93,13 +95,17 @@ case! {
     fn case_d1_casts_from_half(x: u64) -> u64 {
         use half::{bf16, f16};
         let mut total = 0;
+        let zero = zero(x) as u16;
         for v in [f16::from_f32(12.3), f16::from_f32(-12.3), f16::from_bits(x as u16), f16::MAX] {
-            let wide = v.to_f32();
+            let wide = f16::from_bits(v.to_bits() ^ zero).to_f32();
             total = mix(total, bits32(wide));
             total = mix(total, wide as i8 as u64 ^ (wide as u16 as u64) << 32);
+            total = mix(total, wide as u8 as u64 ^ (wide as i16 as u64) << 32);
+            total = mix(total, u64::from(wide as u32) ^ (wide as i32 as u64) << 32);
+            total = mix(mix(total, wide as u64), wide as i64 as u64);
         }
         for v in [bf16::from_f32(12.3), bf16::from_f32(-12.3), bf16::from_bits(x as u16), bf16::MIN_POSITIVE] {
-            total = mix(total, bits(v.to_f64()));
+            total = mix(total, bits(bf16::from_bits(v.to_bits() ^ zero).to_f64()));
         }
         total = mix(total, f16::from_f64(x as f64).to_bits().into());
         total = mix(total, f16::from_f32(x as u16 as f32 / 3.0).to_bits().into());

@@ -11,8 +11,11 @@ fn edges(bits: u32) -> [i64; 10] {
 case! {
     fn case_c1_division_truncates(x: u64) -> u64 {
         let mut total = 0;
+        // Else all of it is computed when it is compiled.
+        let zero = zero(x) as i32;
         for a in [-6i32, -5, -4, -3, -2, -1, 0, 1, 6, i32::MIN, i32::MAX] {
             for b in [5i32, -5, x as i32 | 1] {
+                let (a, b) = (a ^ zero, b ^ zero);
                 total = mix(total, a.wrapping_div(b) as u64);
                 total = mix(total, a.wrapping_rem(b) as u64);
                 total = mix(total, a.wrapping_div_euclid(b) as u64);
@@ -95,7 +98,8 @@ case! {
         let mut total = 0;
         macro_rules! all {
             ($($int:ty),*) => {$(
-                for v in [x as $int, 0, <$int>::MAX, 1, <$int>::MAX ^ 1] {
+                for v in [x as $int, 0, <$int>::MAX, !0, <$int>::MIN, 1, <$int>::MAX ^ 1] {
+                    let v = v ^ zero(x) as $int;
                     total = mix(total, v.count_ones().into());
                     total = mix(total, v.count_zeros().into());
                     total = mix(total, v.leading_zeros().into());
