@@ -720,6 +720,12 @@ impl<'a> Context<'a> {
         self.joined.set(Joined::No);
     }
 
+    /// Whether the block runs as one with others.
+    #[must_use]
+    pub fn is_among_joined(&self) -> bool {
+        self.joined_blocks.get() > 1
+    }
+
     /// After a panic: the blocks that have begun, of those that run as one with the block where it was, and where each goes on.
     pub fn begun(&self) -> impl Iterator<Item = BegunBlock> + use<> {
         let (thread, width) = (self.thread(), self.launch.block_dim.x);

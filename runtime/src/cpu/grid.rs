@@ -156,19 +156,23 @@ impl Grid<'_> {
             context.set_block(next);
             meeting.next_block(next);
             if !self.run_threads(context, meeting, 0, (end - next) * threads) {
-                for begun in context.begun() {
-                    self.run_rest(context, meeting, begun);
+                let ran_as_one = context.is_among_joined();
+                for BegunBlock { number, next_thread } in context.begun() {
+                    // Such blocks have nothing in shared memory. One that ran by itself goes on with what it has there.
+                    if ran_as_one {
+                        context.set_block(number);
+                        meeting.next_block(number);
+                    }
+                    self.run_rest(context, meeting, next_thread);
                 }
             }
             next = end;
         }
     }
 
-    /// Runs what a panic has left of a block.
-    fn run_rest(&self, context: &mut Context<'_>, meeting: &Meeting, begun: BegunBlock) {
-        context.set_block(begun.number);
-        meeting.next_block(begun.number);
-        let mut from = begun.next_thread;
+    /// Runs what a panic has left of the context's block.
+    fn run_rest(&self, context: &mut Context<'_>, meeting: &Meeting, next_thread: u32) {
+        let mut from = next_thread;
         while from < self.threads && !self.run_threads(context, meeting, from, u64::from(self.threads - from)) {
             from = context.thread() + 1;
         }
