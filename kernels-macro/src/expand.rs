@@ -10,7 +10,7 @@ use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 
-use self::docs::{copied_attributes, documentation, launch_documentation};
+use self::docs::{copied_attributes, documentation, launch_documentation, load_documentation};
 use self::generics::LaunchGenerics;
 use self::options::options;
 use self::param::LaunchParam;
@@ -200,6 +200,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
     let many = (params.len() > MANY).then(
         || quote_spanned!(site=> #[allow(clippy::too_many_arguments, reason = "as many as the kernel has, and two")]),
     );
+    let load_docs = load_documentation(kernel);
     quote_spanned! {site=>
         #(#copied)*
         #docs
@@ -214,9 +215,34 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
             #[inline(never)]
             #vis #unsafety fn launch<#(#generics),*>(
                 stream: &::warpsmith::Stream,
-                config: ::warpsmith::LaunchConfig,
+                config: impl ::warpsmith::LaunchPlan,
                 #(#signature),*
             ) -> ::warpsmith::Result<()>
+            #predicates
+            {
+                let kernel = Self::__kernel #turbofish ();
+                let threads = kernel.threads();
+                let mut launch = #abi::Launch::new(stream, config, &kernel)?;
+                #(#binds)*
+                launch.run(
+                    &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
+                    &|context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
+                        unsafe { threads(context, first, count, #(#raw_values),*) };
+                    },
+                )
+            }
+
+            #load_docs
+            #vis fn load<#(#generics),*>(device: &::warpsmith::Device) -> ::warpsmith::Result<::warpsmith::Kernel>
+            #predicates
+            {
+                ::warpsmith::Kernel::load(device, &Self::__kernel #turbofish ())
+            }
+
+            #[allow(clippy::type_complexity, reason = "they are the kernel's own types")]
+            fn __kernel<#(#generics),*>() -> #abi::KernelInstance<
+                unsafe fn(context: &mut #abi::Context<'_>, first: #u32, count: #u64, #(#raw_types),*)
+            >
             #predicates
             {
                 #instance
@@ -225,19 +251,11 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 if #abi::IS_NESTED_BUILD {
                     __Instance::<#(#arguments),*>::register();
                 }
-                let mut launch = #abi::Launch::new(
-                    stream,
-                    config,
+                #abi::KernelInstance::new(
                     __Instance::<#(#arguments),*>::DESC,
                     ::core::any::type_name::<__Instance<#(#arguments),*>>(),
-                )?
-                .with_parameters(&[#(#names),*]);
-                #(#binds)*
-                launch.run(
-                    &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
-                    &|context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
-                        unsafe { __Instance::<#(#arguments),*>::threads(context, first, count, #(#raw_values),*) };
-                    },
+                    &[#(#names),*],
+                    __Instance::<#(#arguments),*>::threads,
                 )
             }
         }
@@ -260,9 +278,14 @@ fn placeholder(kernel: &KernelFn) -> TokenStream {
             #[doc(hidden)]
             #vis #unsafety fn launch(
                 _stream: &::warpsmith::Stream,
-                _config: ::warpsmith::LaunchConfig,
+                _config: impl ::warpsmith::LaunchPlan,
                 #(#arguments),*
             ) -> ::warpsmith::Result<()> {
+                ::core::unreachable!()
+            }
+
+            #[doc(hidden)]
+            #vis fn load(_device: &::warpsmith::Device) -> ::warpsmith::Result<::warpsmith::Kernel> {
                 ::core::unreachable!()
             }
         }

@@ -35,6 +35,9 @@ const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
 /// The environment variable that chooses the schedule of [`Device::cpu`].
 const SCHEDULE_VARIABLE: &str = "WARPSMITH_SCHEDULE";
 
+/// The environment variable that has each launch wait for its end.
+const BLOCKING_VARIABLE: &str = "WARPSMITH_LAUNCH_BLOCKING";
+
 /// The environment variable that chooses the GPU whose limits the executor has.
 const PROFILE_VARIABLE: &str = "WARPSMITH_CPU_PROFILE";
 
@@ -68,6 +71,8 @@ struct DeviceInner {
     deferred: Mutex<Option<Error>>,
     sink: SinkSlot,
     output_bytes: AtomicUsize,
+    /// Whether each launch waits for its end.
+    launch_blocking: AtomicBool,
     /// What a checked device looks for, or the word in the environment that says nothing; unset where nothing is checked.
     checking: OnceLock<Result<CheckOptions, String>>,
     /// What was found and not reported yet, with the stream's id; 0 for streams that were dropped.
@@ -452,6 +457,7 @@ impl Device {
             deferred: Mutex::new(None),
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
+            launch_blocking: AtomicBool::new(blocking_asked_for().unwrap_or(false)),
             checking: OnceLock::new(),
             findings: Mutex::default(),
             traffic: Mutex::default(),
@@ -468,6 +474,9 @@ impl Device {
     pub fn stream(&self) -> Result<Stream> {
         if let Some(Err(word)) = self.inner.checking.get() {
             return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
+        }
+        if let Err(value) = blocking_asked_for() {
+            return Err(DeviceError::UnknownLaunchBlocking { value }.into());
         }
         if let Kind::Cpu(parts) = &self.inner.kind {
             if let Err(reason) = &parts.schedule {
@@ -560,6 +569,22 @@ impl Device {
             waited.map_err(|source| self.failed("earlier work on it failed", source))?;
         }
         self.take_deferred()
+    }
+
+    /// Has each launch on this device wait until its kernel has ended, or no longer; for debugging.
+    ///
+    /// A failure that would else come back from a later call, such as an access to an address that is not mapped, then comes back from the
+    /// launch that caused it as [`LaunchError::Failed`](crate::LaunchError::Failed), and so does a panic of the kernel as
+    /// [`KernelPanic`](crate::KernelPanic). `WARPSMITH_LAUNCH_BLOCKING=1` has every device do so from the start.
+    pub fn set_launch_blocking(&self, blocking: bool) {
+        self.inner.launch_blocking.store(blocking, Ordering::Relaxed);
+    }
+
+    /// Whether each launch waits until its kernel has ended.
+    #[inline]
+    #[must_use]
+    pub fn is_launch_blocking(&self) -> bool {
+        self.inner.launch_blocking.load(Ordering::Relaxed)
     }
 
     /// Sets a constant that kernels read, for this device: one declared with [`constant!`](crate::constant!).
@@ -807,6 +832,16 @@ fn profile_asked_for() -> Result<Option<GpuProfile>, ParseProfileError> {
     match std::env::var_os(PROFILE_VARIABLE) {
         Some(value) if !value.is_empty() => value.to_string_lossy().parse().map(Some),
         _ => Ok(None),
+    }
+}
+
+/// Whether the environment asks for launches that wait for their end, or what it says instead.
+fn blocking_asked_for() -> Result<bool, String> {
+    let value = std::env::var_os(BLOCKING_VARIABLE).unwrap_or_default();
+    match value.to_string_lossy().trim() {
+        "" | "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(other.to_owned()),
     }
 }
 

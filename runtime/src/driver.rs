@@ -46,6 +46,10 @@ pub(crate) enum Attribute {
     MaxRegistersPerBlock = 12,
     MultiprocessorCount = 16,
     MaxThreadsPerMultiprocessor = 39,
+    MaxSharedMemoryPerMultiprocessor = 81,
+    MaxRegistersPerMultiprocessor = 82,
+    MaxBlocksPerMultiprocessor = 106,
+    ReservedSharedMemoryPerBlock = 111,
     ComputeCapabilityMajor = 75,
     ComputeCapabilityMinor = 76,
     MaxSharedMemoryPerBlockOptin = 97,
@@ -58,9 +62,13 @@ pub(crate) enum Attribute {
 pub(crate) enum FunctionAttribute {
     MaxThreadsPerBlock = 0,
     SharedSizeBytes = 1,
+    ConstSizeBytes = 2,
     LocalSizeBytes = 3,
     NumRegs = 4,
+    PtxVersion = 5,
+    BinaryVersion = 6,
     MaxDynamicSharedSizeBytes = 8,
+    PreferredSharedMemoryCarveout = 9,
 }
 
 /// Numbers of `CUlimit` that this crate uses.
@@ -154,6 +162,7 @@ driver_functions! {
     cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuFuncSetAttribute(CUfunction, c_uint, c_int);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, CUfunction, c_int, usize);
+    cuOccupancyMaxPotentialBlockSize(*mut c_int, *mut c_int, CUfunction, *mut c_void, usize, c_int);
     cuLaunchKernel(
         CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void
     );

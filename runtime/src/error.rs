@@ -226,6 +226,12 @@ pub enum DeviceError {
         /// The operation.
         operation: &'static str,
     },
+    /// `WARPSMITH_LAUNCH_BLOCKING` says neither yes nor no.
+    #[error("WARPSMITH_LAUNCH_BLOCKING is {value:?}; it can be 1, with which each launch waits for its end, or 0")]
+    UnknownLaunchBlocking {
+        /// What it says.
+        value: String,
+    },
     /// An event was asked about before it was recorded.
     #[error("the event was never recorded on a stream, so it marks no point in time")]
     EventNotRecorded,
@@ -742,6 +748,54 @@ pub enum LaunchError {
         kernel: String,
         /// Which argument that is not a plain value, from 1.
         argument: usize,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// A launch was prepared for another kernel, or for another instance of a generic one.
+    #[error("`{kernel}` was given a launch that was prepared for `{prepared}` (instance `{instance}`)")]
+    PreparedForOtherKernel {
+        /// The kernel that was to be launched.
+        kernel: String,
+        /// The kernel that the launch was prepared for.
+        prepared: String,
+        /// The instance that the launch was prepared for.
+        instance: String,
+    },
+    /// A launch was prepared for another device than the stream's.
+    #[error("the launch of `{kernel}` was prepared for {prepared}, the stream runs on {stream}")]
+    PreparedForOtherDevice {
+        /// The kernel.
+        kernel: String,
+        /// The device that the launch was prepared for.
+        prepared: String,
+        /// Where the stream runs.
+        stream: String,
+    },
+    /// More shared memory was wished for than there is.
+    #[error("a carve-out of {percent} percent for `{kernel}`; shared memory can have 0 to 100 percent")]
+    Carveout {
+        /// The kernel.
+        kernel: String,
+        /// What was wished for.
+        percent: u8,
+    },
+    /// The driver did not answer a question about a kernel.
+    #[error("kernel `{kernel}`: {operation}{}", lost_text(source))]
+    Attributes {
+        /// The kernel.
+        kernel: String,
+        /// What was being done.
+        operation: &'static str,
+        /// The driver's answer.
+        source: DriverError,
+    },
+    /// The kernel failed while it ran; told by launches that [wait for their end](crate::Device::set_launch_blocking).
+    #[error("the launch of `{kernel}` with {config:?} failed{}", lost_text(source))]
+    Failed {
+        /// The kernel.
+        kernel: String,
+        /// The launch's shape.
+        config: Box<LaunchConfig>,
         /// The driver's answer.
         source: DriverError,
     },

@@ -11,14 +11,19 @@ use warpsmith_device::{GridSliceMut, OwnershipMap};
 
 mod args;
 mod config;
+mod plan;
 
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
+pub(crate) use config::{check as check_launch, check_block};
+use plan::KernelCode;
+pub use plan::{LaunchPlan, PreparedLaunch};
 
 use crate::check::{self, Argument, CheckedLaunch, Observers};
 use crate::constants::ByPlace;
 use crate::cpu::{self, CpuLaunch, CpuPanic};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
+use crate::kernel::{KernelIdentity, KernelInstance};
 use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
 use crate::output::LaunchOutput;
@@ -31,7 +36,7 @@ type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
 #[doc(hidden)]
 pub struct Launch<'a> {
     config: LaunchConfig,
-    kernel: Arc<LoadedKernel>,
+    code: KernelCode<'a>,
     parameters: &'static [&'static str],
     binder: Binder<'a>,
 }
@@ -52,28 +57,17 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// [`ModuleError`](crate::ModuleError) when the kernel's code can't be had, [`LaunchError`] when the shape is refused.
     #[inline]
-    pub fn new(
-        stream: &'a Stream,
-        config: LaunchConfig,
-        desc: &'static KernelDesc,
-        instance: &'static str,
-    ) -> Result<Self> {
-        let device = stream.device();
-        let along_x = config.is_along_x() && device.is_gpu();
-        let kernel = device.kernels().get(device, desc, instance, along_x)?;
-        if !config.is_empty() {
-            config::check(&config, &kernel, device)?;
-        }
+    pub fn new<P: LaunchPlan + 'a, F: Copy>(stream: &'a Stream, plan: P, kernel: &KernelInstance<F>) -> Result<Self> {
+        let kernel = kernel.identity();
+        let (config, code) = plan.resolve(stream, &kernel)?;
+        let KernelIdentity { desc, parameters, .. } = kernel;
         let binder = Binder { stream, desc, argument: 0, shared: Vec::new() };
-        Ok(Self { config, kernel, parameters: &[], binder })
+        Ok(Self { config, code, parameters, binder })
     }
 
-    /// Tells the names of the kernel's parameters, for messages.
     #[inline]
-    #[must_use]
-    pub fn with_parameters(mut self, names: &'static [&'static str]) -> Self {
-        self.parameters = names;
-        self
+    fn kernel(&self) -> &LoadedKernel {
+        self.code.get()
     }
 
     /// Binds an argument.
@@ -95,10 +89,21 @@ impl<'a> Launch<'a> {
         if self.config.is_empty() {
             return Ok(());
         }
-        self.binder.stream.note_launch(&self.kernel);
+        let (stream, config) = (self.binder.stream, self.config);
+        stream.note_launch(self.kernel());
+        if !stream.device().is_launch_blocking() {
+            return self.start(arguments, body);
+        }
+        let kernel = self.kernel().path().to_owned();
+        self.start(arguments, body)?;
+        stream.finish_launch(kernel, &config)
+    }
+
+    #[inline]
+    fn start(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
         match self.binder.stream.gpu() {
             Some(_) => self.run_on_gpu(arguments),
-            None => match self.kernel.checked() {
+            None => match self.kernel().checked() {
                 Some(code) => {
                     let run = code.run;
                     let mut list = ArgumentList::new();
@@ -123,17 +128,17 @@ impl<'a> Launch<'a> {
     }
 
     fn run_on_gpu(&self, arguments: &Arguments<'_>) -> Result<()> {
-        let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel.gpu()) else {
+        let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel().gpu()) else {
             unreachable!("a kernel loaded for a GPU's stream has code for it");
         };
         let record = queue.record_address();
         let stream = self.binder.stream;
-        let _printing = if self.kernel.prints() {
-            stream.prepare_output(&self.kernel).map_err(|source| self.refused(source))?
+        let _printing = if self.kernel().prints() {
+            stream.prepare_output(self.kernel()).map_err(|source| self.refused(source))?
         } else {
             None
         };
-        let launch = queue.next_launch(&self.kernel);
+        let launch = queue.next_launch(self.kernel());
         let mut list = ArgumentList::new();
         arguments(&mut |address| list.push(address));
         list.push((&raw const record).cast());
@@ -143,12 +148,13 @@ impl<'a> Launch<'a> {
         let config = &self.config;
         // Held until the launch is queued: no other launch may come between it and the clearing of its barrier.
         let mut barrier = None;
-        if self.kernel.syncs_grid() {
+        if self.kernel().syncs_grid() {
             let held = barrier.insert(queue.cleared_barrier().map_err(|source| self.refused(source))?);
             list.push((&raw const held.address).cast());
         }
         let constants = code.constants.as_ref();
-        let _constants = constants.map(|constants| constants.prepare(stream, queue, self.kernel.path())).transpose()?;
+        let _constants =
+            constants.map(|constants| constants.prepare(stream, queue, self.kernel().path())).transpose()?;
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
         // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the
         // grid. Memory was bound: it outlives the launch, in stream order.
@@ -158,7 +164,7 @@ impl<'a> Launch<'a> {
 
     /// Bytes of stack that a thread has, where the kernel may recurse and so looks at it.
     fn stack_bytes(&self) -> Result<u64> {
-        if !self.kernel.has_unbounded_stack() {
+        if !self.kernel().has_unbounded_stack() {
             return Ok(0);
         }
         Ok(self.binder.stream.device().stack_bytes()?.unwrap_or(0) as u64)
@@ -166,14 +172,14 @@ impl<'a> Launch<'a> {
 
     #[cold]
     fn refused(&self, source: DriverError) -> LaunchError {
-        LaunchError::Driver { kernel: self.kernel.path().to_owned(), config: Box::new(self.config), source }
+        LaunchError::Driver { kernel: self.kernel().path().to_owned(), config: Box::new(self.config), source }
     }
 
     /// The arguments that point to memory, by the names of their parameters.
     fn named_arguments(&self, list: &ArgumentList) -> Vec<Argument> {
         let mut entries = list.as_slice().iter();
         let mut named = Vec::new();
-        for (index, param) in self.kernel.desc().params().iter().enumerate() {
+        for (index, param) in self.kernel().desc().params().iter().enumerate() {
             let first = entries.next();
             match param.kind {
                 ParamKind::Value => continue,
@@ -196,23 +202,23 @@ impl<'a> Launch<'a> {
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
-        let output = LaunchOutput::new(self.kernel.path(), self.binder.stream.output_sink());
+        let output = LaunchOutput::new(self.kernel().path(), self.binder.stream.output_sink());
         let constants = self.binder.stream.device().constants().current();
         let by_place = ByPlace(&constants);
-        let constants: &dyn ConstantValues = if self.kernel.checked().is_some() { &by_place } else { &*constants };
+        let constants: &dyn ConstantValues = if self.kernel().checked().is_some() { &by_place } else { &*constants };
         let schedule = self.binder.stream.device().schedule();
         let request = CpuLaunch {
-            kernel: self.kernel.path(),
+            kernel: self.kernel().path(),
             grid_dim: self.config.grid_dim(),
             block_dim: self.config.block_dim(),
             shared_bytes: self.config.shared_bytes() as usize,
-            needs_coroutines: self.kernel.needs_coroutines(),
-            joins: self.kernel.joins(),
+            needs_coroutines: self.kernel().needs_coroutines(),
+            joins: self.kernel().joins(),
             cooperative: self.config.is_cooperative(),
             cluster_dim: self.config.cluster_dim(),
             stack_bytes: self.binder.stream.device().stack_bytes()?.unwrap_or(cpu::DEFAULT_STACK_BYTES),
             schedule,
-            checked: self.kernel.checked().is_some(),
+            checked: self.kernel().checked().is_some(),
             output: &output,
             constants,
             body,
@@ -222,9 +228,9 @@ impl<'a> Launch<'a> {
         if let Err(panic) = ran {
             // As on a GPU, it is the next synchronise that reports it.
             let (file, line, column) =
-                if panic.file.is_empty() { self.kernel.place() } else { (panic.file, panic.line, panic.column) };
+                if panic.file.is_empty() { self.kernel().place() } else { (panic.file, panic.line, panic.column) };
             self.binder.stream.note_panic(Box::new(KernelPanic {
-                kernel: self.kernel.path().to_owned(),
+                kernel: self.kernel().path().to_owned(),
                 message: panic.message,
                 file,
                 line,
@@ -242,7 +248,7 @@ impl<'a> Launch<'a> {
 impl Launch<'_> {
     fn run_request(&self, request: &CpuLaunch<'_>, arguments: &[Argument]) -> Result<Result<(), CpuPanic>> {
         let stream = self.binder.stream;
-        let (Some(code), Some(options)) = (self.kernel.checked(), stream.device().check_options()) else {
+        let (Some(code), Some(options)) = (self.kernel().checked(), stream.device().check_options()) else {
             return Ok(cpu::run(request));
         };
         let watches = stream.device().watches();
@@ -262,11 +268,11 @@ impl Launch<'_> {
             None => cpu::run(request),
             // What it prints was printed the first time.
             Some(schedule) => {
-                let silent = LaunchOutput::new(self.kernel.path(), Arc::new(|_| {}));
+                let silent = LaunchOutput::new(self.kernel().path(), Arc::new(|_| {}));
                 cpu::run(&CpuLaunch { schedule: Some(schedule), output: &silent, ..*request })
             }
         })
-        .map_err(|reason| LaunchError::Executor { kernel: self.kernel.path().to_owned(), reason })?;
+        .map_err(|reason| LaunchError::Executor { kernel: self.kernel().path().to_owned(), reason })?;
         if !findings.is_empty() {
             stream.note_findings(findings);
         }
@@ -277,7 +283,7 @@ impl Launch<'_> {
 impl fmt::Debug for Launch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Launch")
-            .field("kernel", &self.kernel.path())
+            .field("kernel", &self.kernel().path())
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
@@ -304,7 +310,8 @@ struct ArgumentList {
 }
 
 impl ArgumentList {
-    const INLINE: usize = 24;
+    /// Enough for sixteen slices and what every kernel takes besides.
+    const INLINE: usize = 40;
 
     #[inline]
     fn new() -> Self {

@@ -34,6 +34,7 @@ extern crate self as warpsmith;
 mod device;
 mod error;
 mod event;
+mod kernel;
 mod launch;
 mod memory;
 mod output;
@@ -42,6 +43,8 @@ mod stream;
 pub mod prelude;
 pub mod testing;
 
+#[cfg(test)]
+mod allocations;
 mod check;
 mod constants;
 mod cpu;
@@ -64,7 +67,8 @@ pub use error::{
     StreamError, Version,
 };
 pub use event::Event;
-pub use launch::{Binder, LaunchArg, LaunchConfig, PlaneMap, ShapelessMap};
+pub use kernel::{Kernel, KernelAttributes, Occupancy, OccupancyBound, SharedCarveout};
+pub use launch::{Binder, LaunchArg, LaunchConfig, LaunchPlan, PlaneMap, PreparedLaunch, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
 pub use output::OutputLine;
 pub use profile::{GpuProfile, ParseProfileError};
@@ -166,6 +170,7 @@ pub mod __private {
     pub use warpsmith_device::{asm, cast, print, shape};
     pub use warpsmith_macro::gpu_dbg_line;
 
+    pub use crate::kernel::KernelInstance;
     pub use crate::launch::Launch;
     pub use crate::testing;
 }

@@ -331,6 +331,7 @@ fn load_code(
     let local_bytes = function.attribute(FunctionAttribute::LocalSizeBytes).map_err(rejected)?;
     // Dynamic shared memory above 48 KiB must be asked for; asking once costs nothing where it is not used.
     let room = device.limits().max_shared_bytes.saturating_sub(shared_bytes);
+    let room = i32::try_from(room).unwrap_or(i32::MAX);
     function.set_attribute(FunctionAttribute::MaxDynamicSharedSizeBytes, room).map_err(rejected)?;
     tracing::debug!(
         kernel = path,
@@ -430,10 +431,11 @@ impl KernelTable {
             instance_len: instance.len(),
             along_x,
         };
-        let known = self.state.read().unwrap_or_else(PoisonError::into_inner).by_place.get(&key).map(Arc::clone);
-        if let Some(kernel) = known.as_ref().and_then(|slot| slot.kernel.get()) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = state.by_place.get(&key).and_then(|slot| slot.kernel.get()) {
             return Ok(Arc::clone(kernel));
         }
+        drop(state);
         self.load(key, device, desc, instance)
     }
 

@@ -19,6 +19,7 @@ pub use crate::{
     TransposedTiles, block_broadcast, block_exclusive_scan, block_inclusive_scan, block_leader, block_reduce,
     block_sort, block_stride, patch_idx, shared_array, slot_idx, striped_idx, tile_idx, transposed_tile_idx,
 };
+pub use crate::{Kernel, LaunchPlan, PreparedLaunch};
 pub use crate::{
     NamedBarrier, cluster_dim, cluster_idx, cluster_rank, grid_stride_2d, grid_stride_3d, this_cluster, this_grid,
 };

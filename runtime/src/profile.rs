@@ -6,6 +6,7 @@ use std::str::FromStr;
 use warpsmith_device::Dim3;
 
 use crate::device::{ComputeCapability, DeviceLimits};
+use crate::kernel::Multiprocessor;
 
 /// A GPU whose limits a launch on the CPU executor is held to: see [`Device::cpu_as`](crate::Device::cpu_as).
 ///
@@ -104,12 +105,26 @@ impl GpuProfile {
         }
     }
 
+    /// What one of its multiprocessors has; registers bound nothing, as no kernel's are known.
+    pub(crate) fn multiprocessor(&self) -> Multiprocessor {
+        Multiprocessor {
+            threads: self.resident_threads,
+            blocks: self.resident_blocks,
+            registers: u32::MAX,
+            shared_bytes: self.shared_kib << 10,
+            reserved_shared_bytes: self.reserved_shared_bytes(),
+        }
+    }
+
+    /// What the system keeps of each block's shared memory, on GPUs where a block may not have all of it.
+    fn reserved_shared_bytes(&self) -> u32 {
+        if self.block_shared_kib < self.shared_kib { 1 << 10 } else { 0 }
+    }
+
     /// How many blocks of so many threads and bytes of shared memory the GPU has room for at once.
     /// What registers take is not known here.
     pub(crate) fn resident_blocks(&self, threads: u32, shared_bytes: u64) -> u64 {
-        /// What the system keeps of each block's shared memory on GPUs where a block may not have all of it.
-        const RESERVED: u64 = 1 << 10;
-        let reserved = if self.block_shared_kib < self.shared_kib { RESERVED } else { 0 };
+        let reserved = u64::from(self.reserved_shared_bytes());
         let by_threads = self.resident_threads / threads.next_multiple_of(32);
         let by_shared = match shared_bytes + reserved {
             0 => u64::MAX,

@@ -14,6 +14,7 @@ use warpsmith_build::bundle::{
 use warpsmith_device::GridSliceMut;
 use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
 
+use crate::kernel::KernelInstance;
 use crate::launch::Launch;
 use crate::prelude::*;
 use crate::{DeviceError, Error, LaunchError, MemoryError, ModuleError, Result, StreamError, registry};
@@ -82,6 +83,8 @@ macro_rules! simulated_test {
     };
 }
 
+mod kernels;
+
 /// A function of the simulated library.
 fn control<F: Copy>(name: &CStr) -> F {
     // SAFETY: the callers give the type that the function has in the simulated library's source.
@@ -123,6 +126,7 @@ kernels! {
     RECURSIVE, "recursive";
     PRINT, "print";
     SYNC, "sync";
+    FAULT, "fault";
     ABSENT, "absent";
     ADD_CONSTANT, "add_constant";
     WRONG_CONSTANT, "wrong_constant";
@@ -196,6 +200,7 @@ fn device() -> Device {
         sync,
         record("count", "good"),
         record("panic", "good"),
+        record("fault", "good"),
         record("too_new", "too new"),
         record("broken", "broken"),
         newer_gpu,
@@ -219,9 +224,14 @@ fn launch_with(
     config: LaunchConfig,
     memory: &mut DeviceBuffer<u32>,
 ) -> Result<()> {
-    let mut launch = Launch::new(stream, config, desc, "instance")?;
+    let mut launch = Launch::new(stream, config, &instance(desc))?;
     let raw = launch.bind::<Param, _>(memory)?;
     launch.run(&|each| Param::arguments(&raw, each), &|_, _, _| unreachable!("the device is a GPU"))
+}
+
+/// The instance of a kernel that these tests launch.
+fn instance(desc: &'static KernelDesc) -> KernelInstance<()> {
+    KernelInstance::new(desc, "instance", &[], ())
 }
 
 fn message<T>(result: Result<T>) -> (Error, String) {
@@ -572,7 +582,7 @@ simulated_test!(code_that_the_driver_refuses, "version=12040", {
     assert!(matches!(error, Error::Module(ModuleError::ParamMismatch { index: 0, .. })), "{text}");
     let (error, text) = message(launch(&stream, &ABSENT, &mut memory));
     assert!(matches!(error, Error::Module(ModuleError::NotFound { .. })), "{text}");
-    assert!(text.contains("11 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
+    assert!(text.contains("12 kernels were found") && text.contains("(`warpsmith`)"), "{text}");
     // Nothing of that touched the context.
     launch(&stream, &COUNT, &mut memory).unwrap();
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
@@ -580,12 +590,12 @@ simulated_test!(code_that_the_driver_refuses, "version=12040", {
 
 simulated_test!(a_kernels_registers_and_shared_memory_bound_its_launch, "", {
     let stream = device().stream().unwrap();
-    let (_, text) = message(Launch::new(&stream, LaunchConfig::new(1, 1024), &COUNT, "instance"));
+    let (_, text) = message(Launch::new(&stream, LaunchConfig::new(1, 1024), &instance(&COUNT)));
     assert!(text.contains("asks for 1024 threads per block; this kernel allows 512"), "{text}");
     assert!(text.contains("128 registers"), "{text}");
     let config = LaunchConfig::new(1, 32).with_shared_bytes(231_424);
-    assert!(Launch::new(&stream, config, &COUNT, "instance").is_ok());
-    let (error, text) = message(Launch::new(&stream, config.with_shared_bytes(231_425), &COUNT, "instance"));
+    assert!(Launch::new(&stream, config, &instance(&COUNT)).is_ok());
+    let (error, text) = message(Launch::new(&stream, config.with_shared_bytes(231_425), &instance(&COUNT)));
     assert!(matches!(error, Error::Launch(LaunchError::SharedMemory { requested: 232_449, limit: 232_448, .. })));
     assert!(text.contains("(1024 fixed in the kernel, 231425 of the launch)"), "{text}");
 });

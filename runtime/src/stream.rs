@@ -13,8 +13,9 @@ use warpsmith_device::abi::{DeviceElement, KernelValue};
 use crate::check::{CheckReport, Finding};
 use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
 use crate::driver::{GpuEvent, GpuMemory, GpuPool, GpuStream};
-use crate::error::{DeviceError, DriverError, Error, KernelPanic, Result, StreamError};
+use crate::error::{DeviceError, DriverError, Error, KernelPanic, LaunchError, Result, StreamError};
 use crate::event::Event;
+use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
 use crate::module::LoadedKernel;
 use crate::output::{GpuOutput, OutputLine, Printing, Sink, SinkSlot};
@@ -361,6 +362,18 @@ impl Stream {
 
     pub(crate) fn note_launch(&self, kernel: &LoadedKernel) {
         self.inner.recent.push(kernel);
+    }
+
+    /// Waits for the launch that was made last, and reports what went wrong as its own fault.
+    #[cold]
+    pub(crate) fn finish_launch(&self, kernel: String, config: &LaunchConfig) -> Result<()> {
+        if let Queue::Gpu(queue) = &self.inner.queue {
+            queue.stream.synchronize().map_err(|source| {
+                self.inner.hand_over_output();
+                LaunchError::Failed { kernel, config: Box::new(*config), source }
+            })?;
+        }
+        self.report()
     }
 
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {

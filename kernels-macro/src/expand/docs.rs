@@ -59,3 +59,17 @@ pub(super) fn launch_documentation(kernel: &KernelFn) -> TokenStream {
     );
     quote_spanned!(Span::mixed_site()=> #(#[doc = #lines])*)
 }
+
+/// Docs of `load`.
+pub(super) fn load_documentation(kernel: &KernelFn) -> TokenStream {
+    let name = &kernel.sig.ident;
+    let lines = [
+        format!(
+            " Loads the kernel `{name}` for `device`, as its first launch would, to ask what it needs and to prepare launches."
+        ),
+        String::new(),
+        " # Errors".to_owned(),
+        " When the kernel's code is not there for this device, or the driver refuses it.".to_owned(),
+    ];
+    quote_spanned!(Span::mixed_site()=> #(#[doc = #lines])*)
+}

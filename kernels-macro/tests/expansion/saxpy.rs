@@ -14,11 +14,88 @@ impl saxpy {
     #[inline(never)]
     pub fn launch(
         stream: &::warpsmith::Stream,
-        config: ::warpsmith::LaunchConfig,
+        config: impl ::warpsmith::LaunchPlan,
         a: f32,
         x: impl ::warpsmith::LaunchArg<&'static [f32]>,
         y: impl ::warpsmith::LaunchArg<GridSliceMut<'static, f32>>,
     ) -> ::warpsmith::Result<()> {
+        let kernel = Self::__kernel();
+        let threads = kernel.threads();
+        let mut launch = ::warpsmith::__private::Launch::new(stream, config, &kernel)?;
+        let raw0 = a;
+        let raw1 = launch.bind::<&'static [f32], _>(x)?;
+        let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
+        launch
+            .run(
+                &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
+                    <::warpsmith::__private::Value<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, each);
+                    <::warpsmith::__private::Slice<
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, each);
+                    <GridSliceMut<
+                        'static,
+                        f32,
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
+                },
+                &|
+                    context: &mut ::warpsmith::__private::Context<'_>,
+                    first: ::core::primitive::u32,
+                    count: ::core::primitive::u64|
+                {
+                    unsafe {
+                        threads(
+                            context,
+                            first,
+                            count,
+                            raw0,
+                            <::warpsmith::__private::Value<
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw0),
+                            raw1,
+                            <::warpsmith::__private::Slice<
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw1),
+                            raw2,
+                            <GridSliceMut<
+                                'static,
+                                f32,
+                            > as ::warpsmith::__private::KernelParam>::memory(&raw2),
+                        )
+                    };
+                },
+            )
+    }
+    /// Loads the kernel `saxpy` for `device`, as its first launch would, to ask what it needs and to prepare launches.
+    ///
+    /// # Errors
+    /// When the kernel's code is not there for this device, or the driver refuses it.
+    pub fn load(
+        device: &::warpsmith::Device,
+    ) -> ::warpsmith::Result<::warpsmith::Kernel> {
+        ::warpsmith::Kernel::load(device, &Self::__kernel())
+    }
+    #[allow(clippy::type_complexity, reason = "they are the kernel's own types")]
+    fn __kernel() -> ::warpsmith::__private::KernelInstance<
+        unsafe fn(
+            context: &mut ::warpsmith::__private::Context<'_>,
+            first: ::core::primitive::u32,
+            count: ::core::primitive::u64,
+            raw0: f32,
+            memory0: (),
+            raw1: ::warpsmith::__private::RawSlice<f32>,
+            memory1: &'static [f32; 0],
+            raw2: <GridSliceMut<
+                'static,
+                f32,
+            > as ::warpsmith::__private::KernelParam>::Raw,
+            memory2: <GridSliceMut<
+                'static,
+                f32,
+            > as ::warpsmith::__private::KernelParam>::Memory,
+        ),
+    > {
         struct __Instance(::core::marker::PhantomData<()>);
         impl __Instance {
             const OPTIONS: ::warpsmith::__private::KernelOptions = ::warpsmith::__private::KernelOptions {
@@ -291,56 +368,11 @@ impl saxpy {
         if ::warpsmith::__private::IS_NESTED_BUILD {
             __Instance::register();
         }
-        let mut launch = ::warpsmith::__private::Launch::new(
-                stream,
-                config,
-                __Instance::DESC,
-                ::core::any::type_name::<__Instance>(),
-            )?
-            .with_parameters(&["a", "x", "y"]);
-        let raw0 = a;
-        let raw1 = launch.bind::<&'static [f32], _>(x)?;
-        let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
-        launch
-            .run(
-                &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
-                    <::warpsmith::__private::Value<
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, each);
-                    <::warpsmith::__private::Slice<
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, each);
-                    <GridSliceMut<
-                        'static,
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
-                },
-                &|
-                    context: &mut ::warpsmith::__private::Context<'_>,
-                    first: ::core::primitive::u32,
-                    count: ::core::primitive::u64|
-                {
-                    unsafe {
-                        __Instance::threads(
-                            context,
-                            first,
-                            count,
-                            raw0,
-                            <::warpsmith::__private::Value<
-                                f32,
-                            > as ::warpsmith::__private::KernelParam>::memory(&raw0),
-                            raw1,
-                            <::warpsmith::__private::Slice<
-                                f32,
-                            > as ::warpsmith::__private::KernelParam>::memory(&raw1),
-                            raw2,
-                            <GridSliceMut<
-                                'static,
-                                f32,
-                            > as ::warpsmith::__private::KernelParam>::memory(&raw2),
-                        )
-                    };
-                },
-            )
+        ::warpsmith::__private::KernelInstance::new(
+            __Instance::DESC,
+            ::core::any::type_name::<__Instance>(),
+            &["a", "x", "y"],
+            __Instance::threads,
+        )
     }
 }

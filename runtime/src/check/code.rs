@@ -105,7 +105,7 @@ fn site(from: CheckedSite) -> Result<Site, String> {
 
 /// The kernel whose entry this is: its own code stands there once the compiler has taken the function in.
 fn kernel_of_entry(function: &str) -> Option<&str> {
-    let (start, rest) = function.split_once(">::launch::__Instance")?;
+    let (start, rest) = function.split_once(">::__kernel::__Instance")?;
     rest.ends_with("::entry").then(|| start.trim_start_matches('<'))
 }
 
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_called_by_its_kernels_name() {
-        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance>::entry"), Some("app::sum"));
-        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance<f32, true>>::entry"), Some("app::sum"));
+        assert_eq!(kernel_of_entry("<<app::sum>::__kernel::__Instance>::entry"), Some("app::sum"));
+        assert_eq!(kernel_of_entry("<<app::sum>::__kernel::__Instance<f32, true>>::entry"), Some("app::sum"));
         assert_eq!(kernel_of_entry("app::helper"), None);
-        assert_eq!(kernel_of_entry("<<app::sum>::launch::__Instance>::entry::{{closure}}"), None);
+        assert_eq!(kernel_of_entry("<<app::sum>::__kernel::__Instance>::entry::{{closure}}"), None);
     }
 
     #[test]

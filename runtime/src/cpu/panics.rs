@@ -109,7 +109,7 @@ pub(crate) fn kernels_own(backtrace: &str) -> String {
     let kernels = |from: usize| frames[from..].iter().position(|frame| !has(frame, &raises)).map(|at| from + at);
     let first = raised.map_or(Some(0), kernels).unwrap_or(frames.len());
     // Below the executor come the program's own frames, or a test harness's.
-    let calls = ["::launch::__Instance", "warpsmith_device::host::", "warpsmith.run."];
+    let calls = ["::__kernel::__Instance", "warpsmith_device::host::", "warpsmith.run."];
     let end = frames[first..].iter().position(|frame| has(frame, &calls)).map_or(frames.len(), |own| first + own);
     // Tables of lines alone have no paths of what was inlined, so that the entry, which checked code's caller calls, is `entry`.
     let is_entry = |frame: &String| frame.lines().next().is_some_and(|name| name.ends_with(": entry"));
@@ -138,7 +138,7 @@ mod tests {
     fn of_a_backtrace_the_kernels_frames_are_kept() {
         let whole = "   0: __rustc::rust_begin_unwind\n             at /rustc/x/panicking.rs:679:5\n   1: core::panicking::panic_fmt\n   \
                      2: my::helper\n             at ./src/main.rs:7:9\n   3: my::kernel\n   4: \
-                     my::kernel::launch::__Instance::threads::{{closure}}\n   5: warpsmith_device::host::Context::run_threads\n   6: main";
+                     my::kernel::__kernel::__Instance::threads::{{closure}}\n   5: warpsmith_device::host::Context::run_threads\n   6: main";
         assert_eq!(kernels_own(whole), "   2: my::helper\n             at ./src/main.rs:7:9\n   3: my::kernel");
         assert_eq!(kernels_own("   0: a\n   1: b"), "   0: a\n   1: b");
         // A harness has frames with names like those of a panic below the executor's.
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(kernels_own(&checked), kernels_own(whole));
         // Of a closure that the library calls the library's frame stays.
         let closure = "   0: __rustc::rust_begin_unwind\n   1: my::kernel::{{closure}}\n   2: core::option::Option<T>::map\n   3: my::kernel\n   \
-                       4: <my::kernel::launch::__Instance>::entry\n   5: warpsmith.run._RNv\n   6: main";
+                       4: <my::kernel::__kernel::__Instance>::entry\n   5: warpsmith.run._RNv\n   6: main";
         assert_eq!(kernels_own(closure), closure.lines().skip(1).take(3).collect::<Vec<_>>().join("\n"));
     }
 }

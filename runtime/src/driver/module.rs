@@ -110,12 +110,40 @@ unsafe impl Sync for GpuFunction {}
 
 impl GpuFunction {
     pub(crate) fn attribute(&self, attribute: FunctionAttribute) -> Result<u32, DriverError> {
+        Ok(u32::try_from(self.signed_attribute(attribute)?).unwrap_or(0))
+    }
+
+    /// For attributes that may be below 0.
+    pub(crate) fn signed_attribute(&self, attribute: FunctionAttribute) -> Result<i32, DriverError> {
         let gpu = &self.module.gpu;
         gpu.bind()?;
         let mut value: c_int = 0;
         // SAFETY: it writes one number; the handle is valid.
         unsafe { call!(gpu.functions(), cuFuncGetAttribute(&raw mut value, attribute as u32, self.function)) }?;
-        Ok(u32::try_from(value).unwrap_or(0))
+        Ok(value)
+    }
+
+    /// The threads of a block with which most warps are resident, `most` at the most.
+    pub(crate) fn suggested_block(&self, shared_bytes: u32, most: u32) -> Result<u32, DriverError> {
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let most = c_int::try_from(most).unwrap_or(c_int::MAX);
+        let (mut grid, mut block): (c_int, c_int) = (0, 0);
+        // SAFETY: it writes two numbers; without a callback every block has the same dynamic shared memory.
+        unsafe {
+            call!(
+                gpu.functions(),
+                cuOccupancyMaxPotentialBlockSize(
+                    &raw mut grid,
+                    &raw mut block,
+                    self.function,
+                    null_mut(),
+                    shared_bytes as usize,
+                    most,
+                )
+            )
+        }?;
+        Ok(u32::try_from(block).unwrap_or(0).max(1))
     }
 
     /// How many of a launch's clusters the GPU can hold at once.
@@ -156,10 +184,9 @@ impl GpuFunction {
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    pub(crate) fn set_attribute(&self, attribute: FunctionAttribute, value: u32) -> Result<(), DriverError> {
+    pub(crate) fn set_attribute(&self, attribute: FunctionAttribute, value: i32) -> Result<(), DriverError> {
         let gpu = &self.module.gpu;
         gpu.bind()?;
-        let value = c_int::try_from(value).unwrap_or(c_int::MAX);
         // SAFETY: the handle is valid; the driver checks the value.
         unsafe { call!(gpu.functions(), cuFuncSetAttribute(self.function, attribute as u32, value)) }
     }

@@ -31,10 +31,10 @@ pub struct LaunchConfig {
     empty: bool,
 }
 
-/// Threads of a block where the caller does not say.
-const DEFAULT_BLOCK: u32 = 256;
-
 impl LaunchConfig {
+    /// Threads of a block where the caller does not say.
+    pub(crate) const DEFAULT_BLOCK: u32 = 256;
+
     /// A grid and its blocks; sizes are written `n`, `(x, y)`, `(x, y, z)` or as a [`Dim3`].
     #[must_use]
     pub fn new(grid_dim: impl Into<Dim3>, block_dim: impl Into<Dim3>) -> Self {
@@ -51,7 +51,7 @@ impl LaunchConfig {
     /// At least one thread for each of `len` elements, in blocks of 256. A launch for 0 elements starts nothing.
     #[must_use]
     pub fn for_len(len: usize) -> Self {
-        Self::for_len_with_block(len, DEFAULT_BLOCK)
+        Self::for_len_with_block(len, Self::DEFAULT_BLOCK)
     }
 
     /// As [`for_len`](Self::for_len), in blocks of `threads`.
@@ -113,6 +113,12 @@ impl LaunchConfig {
         self
     }
 
+    /// The same threads of a block in another shape.
+    pub(crate) const fn with_block_dim(mut self, block_dim: Dim3) -> Self {
+        self.block_dim = block_dim;
+        self
+    }
+
     /// Blocks of the grid.
     #[must_use]
     pub const fn grid_dim(&self) -> Dim3 {
@@ -144,7 +150,7 @@ impl LaunchConfig {
     }
 
     /// As the driver's wrapper takes it.
-    pub(super) const fn shape(&self) -> LaunchShape {
+    pub(crate) const fn shape(&self) -> LaunchShape {
         LaunchShape {
             grid: self.grid_dim,
             block: self.block_dim,
@@ -173,7 +179,20 @@ fn saturate(size: u64) -> u32 {
 }
 
 /// Checks a launch that is not empty.
-pub(super) fn check(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<(), LaunchError> {
+pub(crate) fn check(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<(), LaunchError> {
+    let threads = u64::from(check_block(config, kernel, device)?);
+    check_cluster(config, kernel, device)?;
+    if config.cooperative {
+        check_cooperative(config, kernel, device, threads)
+    } else if kernel.syncs_grid() {
+        Err(LaunchError::NotCooperative { kernel: kernel.path().to_owned() })
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks sizes of grid and block, and the block's shared memory; gives the block's threads.
+pub(crate) fn check_block(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<u32, LaunchError> {
     let limits = device.limits();
     let (grid, block) = (config.grid_dim, config.block_dim);
     let name = || kernel.path().to_owned();
@@ -212,14 +231,7 @@ pub(super) fn check(config: &LaunchConfig, kernel: &LoadedKernel, device: &Devic
     if requested > limit {
         return Err(LaunchError::SharedMemory { kernel: name(), requested, fixed, dynamic, limit });
     }
-    check_cluster(config, kernel, device)?;
-    if config.cooperative {
-        check_cooperative(config, kernel, device, threads)
-    } else if kernel.syncs_grid() {
-        Err(LaunchError::NotCooperative { kernel: name() })
-    } else {
-        Ok(())
-    }
+    Ok(u32::try_from(threads).expect("the block's size was checked above"))
 }
 
 /// Most blocks in a cluster that every GPU with clusters takes.

@@ -70,6 +70,8 @@ struct State {
     /// The address of the one variable that modules have, a `u32`; 0 until somebody asks for it.
     variable: u64,
     limits: BTreeMap<u32, usize>,
+    /// What was set of functions' attributes.
+    attributes: BTreeMap<(usize, u32), c_int>,
     next: usize,
     sticky: u32,
     hold: bool,
@@ -325,6 +327,10 @@ driver! {
             12 => 65_536,
             16 => 4,
             39 => 2048,
+            81 => 228 << 10,
+            82 => 65_536,
+            106 => 32,
+            111 => 1024,
             75 => setting("major", 9) as c_int,
             76 => setting("minor", 0) as c_int,
             97 => 227 << 10,
@@ -497,18 +503,46 @@ driver! {
         *bytes = 4;
         SUCCESS
     }
-    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, _function: usize) {
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: usize) {
+        if let Some(set) = state().attributes.get(&(function, attribute)) {
+            *value = *set;
+            return SUCCESS;
+        }
         // Registers that allow 512 threads, and 1 KiB of shared memory.
-        *value = match attribute { 0 => 512, 1 => 1024, 4 => 128, _ => 0 };
+        *value = match attribute {
+            0 => 512,
+            1 => 1024,
+            2 => 64,
+            3 => 40,
+            4 => 128,
+            5 => 80,
+            6 => 90,
+            8 => 48 << 10,
+            9 => -1,
+            _ => return INVALID_VALUE,
+        };
         SUCCESS
     }
-    cuFuncSetAttribute(_function: usize, attribute: c_uint, value: c_int) {
+    cuFuncSetAttribute(function: usize, attribute: c_uint, value: c_int) {
+        // Only dynamic shared memory and the carve-out can be set.
+        let fits = match attribute { 8 => (0..=226 << 10).contains(&value), 9 => (-1..=100).contains(&value), _ => false };
+        if !fits { return INVALID_VALUE; }
+        state().attributes.insert((function, attribute), value);
         state().calls.push(format!("function attribute {attribute} = {value}"));
         SUCCESS
     }
     cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut c_int, _function: usize, threads: c_int, shared: usize) {
         // Three blocks by their registers, unless threads or shared memory allow fewer.
         *count = 3.min(2048 / threads).min(((228 << 10) / (shared + 2048)) as c_int);
+        SUCCESS
+    }
+    cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int, block: *mut c_int, _function: usize, callback: usize, shared: usize, most: c_int,
+    ) {
+        if callback != 0 || most < 0 { return INVALID_VALUE; }
+        state().calls.push(format!("block size with {shared} bytes, at most {most}"));
+        *block = if most == 0 { 384 } else { most.min(384) };
+        *grid = 8;
         SUCCESS
     }
     cuLaunchCooperativeKernel(
