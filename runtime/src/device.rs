@@ -768,8 +768,17 @@ impl Device {
         }
     }
 
+    /// Keeps the failure of a `drop` in cudarc, which else would be reported by whatever cudarc does next.
+    pub(crate) fn defer_cudarc_error(&self) {
+        let Some(parts) = self.parts() else { return };
+        if let Err(source) = parts.gpu.context().check_err() {
+            self.defer(self.failed("dropping a stream", cudarc_error("cuStreamDestroy", source)).into());
+        }
+    }
+
     /// The failure that was kept, once.
     fn take_deferred(&self) -> Result<()> {
+        self.defer_cudarc_error();
         if let Some(panic) = self.parts().and_then(|parts| parts.records.collect(|launch| self.launched(launch))) {
             return Err(Error::KernelPanic(panic));
         }

@@ -455,6 +455,14 @@ impl GpuStream {
         unsafe { call!(self.functions(), cuStreamSynchronize(self.stream.cu_stream())) }
     }
 
+    /// As [`Self::synchronize`], for work that touches borrowed memory of the host: where waiting fails, the context is waited
+    /// for before the borrow may end. A context that fails to be waited for is lost, and touches nothing any more.
+    pub(crate) fn settle(&self) -> Result<(), DriverError> {
+        self.synchronize().inspect_err(|_| {
+            let _ = self.gpu.synchronize();
+        })
+    }
+
     /// Whether all work of the stream is done.
     pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
         self.gpu.bind()?;
@@ -685,8 +693,9 @@ impl GpuMemory {
 
     /// Frees the memory after the work that `stream` has now.
     pub(crate) fn free(mut self, stream: &GpuStream) -> Result<(), DriverError> {
-        let address = std::mem::take(&mut self.address);
+        // What fails here leaves the memory to `drop`.
         self.gpu.bind()?;
+        let address = std::mem::take(&mut self.address);
         if self.pool.is_some() {
             let stream = stream.stream.cu_stream();
             // SAFETY: the address was allocated and is forgotten here.

@@ -855,6 +855,9 @@ pub enum StreamError {
         /// The driver's answer.
         source: DriverError,
     },
+    /// A stream is watched by one timeline at a time.
+    #[error("the stream is watched by another timeline: drop that one first, or watch the stream with it")]
+    Watched,
 }
 
 fn launched_text(kernels: &[String]) -> String {

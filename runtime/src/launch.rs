@@ -28,6 +28,7 @@ use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
 use crate::output::LaunchOutput;
 use crate::stream::Stream;
+use crate::work::{Seen, Work};
 
 /// Lists the addresses of an entry's arguments, in order.
 type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
@@ -49,6 +50,8 @@ pub struct Binder<'a> {
     argument: usize,
     /// Locks of memory that the launch writes through shared borrows; on the CPU executor only.
     shared: Vec<Arc<Mutex<()>>>,
+    /// Bytes of memory behind the arguments so far.
+    bytes: u64,
 }
 
 impl<'a> Launch<'a> {
@@ -61,7 +64,7 @@ impl<'a> Launch<'a> {
         let kernel = kernel.identity();
         let (config, code) = plan.resolve(stream, &kernel)?;
         let KernelIdentity { desc, parameters, .. } = kernel;
-        let binder = Binder { stream, desc, argument: 0, shared: Vec::new() };
+        let binder = Binder { stream, desc, argument: 0, shared: Vec::new(), bytes: 0 };
         Ok(Self { config, code, parameters, binder })
     }
 
@@ -155,11 +158,20 @@ impl<'a> Launch<'a> {
         let constants = code.constants.as_ref();
         let _constants =
             constants.map(|constants| constants.prepare(stream, queue, self.kernel().path())).transpose()?;
+        let seen = self.see();
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
         // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the
         // grid. Memory was bound: it outlives the launch, in stream order.
         let launched = unsafe { queue.stream.launch(&code.function, &config.shape(), list.as_mut_slice()) };
-        launched.map_err(|source| self.refused(source).into())
+        launched.map_err(|source| self.refused(source))?;
+        seen.end();
+        Ok(())
+    }
+
+    /// Begins the launch for those who look.
+    #[inline]
+    fn see(&self) -> Seen {
+        self.binder.stream.see(|| Work::launch(self.kernel().path(), &self.config, self.binder.bytes))
     }
 
     /// Bytes of stack that a thread has, where the kernel may recurse and so looks at it.
@@ -223,7 +235,9 @@ impl<'a> Launch<'a> {
             constants,
             body,
         };
+        let seen = self.see();
         let ran = self.run_request(&request, arguments)?;
+        seen.end();
         output.finish();
         if let Err(panic) = ran {
             // As on a GPU, it is the next synchronise that reports it.
@@ -352,9 +366,10 @@ impl Binder<'_> {
         kernel_path(self.desc)
     }
 
-    /// Orders the launch after earlier uses of the memory.
+    /// Orders the launch after earlier uses of the memory, of which the kernel is given `bytes`.
     #[inline]
-    pub(crate) fn note(&mut self, storage: &Storage, access: Access) -> Result<(), LaunchError> {
+    pub(crate) fn note(&mut self, storage: &Storage, access: Access, bytes: usize) -> Result<(), LaunchError> {
+        self.bytes += bytes as u64;
         if !storage.device().is_same(self.stream.device()) {
             return Err(self.other_device(storage));
         }

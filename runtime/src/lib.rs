@@ -39,7 +39,9 @@ mod launch;
 mod memory;
 mod output;
 mod stream;
+mod timeline;
 
+pub mod nvtx;
 pub mod prelude;
 pub mod testing;
 
@@ -55,6 +57,7 @@ mod profile;
 mod registry;
 #[cfg(test)]
 mod simulated;
+mod work;
 
 pub use check::{
     CheckOptions, CheckReport, CheckRule, Finding, FindingMemory, FindingSide, LineTraffic, MemoryReport, MemorySpace,
@@ -74,6 +77,7 @@ pub use output::OutputLine;
 pub use profile::{GpuProfile, ParseProfileError};
 pub use registry::{compiled_kernels, failed_targets};
 pub use stream::Stream;
+pub use timeline::{KernelTimes, Timeline, TimelineEntry, TimelineReport, WorkKind};
 
 pub use cudarc;
 pub use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};

@@ -70,7 +70,7 @@ fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
         .expect("this test's own program runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+    assert!(output.status.success() && text.contains("1 passed"), "{}\n{text}\n{errors}", output.status);
 }
 
 macro_rules! simulated_test {
@@ -83,7 +83,9 @@ macro_rules! simulated_test {
     };
 }
 
+mod failures;
 mod kernels;
+mod seeing;
 
 /// A function of the simulated library.
 fn control<F: Copy>(name: &CStr) -> F {

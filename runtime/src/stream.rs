@@ -20,6 +20,7 @@ use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
 use crate::module::LoadedKernel;
 use crate::output::{GpuOutput, OutputLine, Printing, Sink, SinkSlot};
 use crate::panic_report::RecordSlot;
+use crate::timeline::TimelineSlot;
 
 /// A queue of work on a device: launches and copies run in the order in which they are given.
 ///
@@ -62,6 +63,7 @@ pub(crate) struct StreamInner {
     recent: RecentKernels,
     handles: Weak<Handle>,
     sink: SinkSlot,
+    timeline: TimelineSlot,
     // After `queue`, whose drop still needs the device.
     device: Device,
 }
@@ -132,6 +134,7 @@ impl Stream {
         match device.parts() {
             None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)))),
             Some(parts) => {
+                device.defer_cudarc_error();
                 let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
                     operation: "making a stream",
                     source: cudarc_error("cuStreamCreate", source),
@@ -176,8 +179,8 @@ impl Stream {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::new_cyclic(|handles| {
             let recent = RecentKernels::default();
-            let (handles, sink) = (Weak::clone(handles), SinkSlot::default());
-            Handle(Arc::new(StreamInner { id, queue, recent, handles, sink, device: device.clone() }))
+            let (handles, sink, timeline) = (Weak::clone(handles), SinkSlot::default(), TimelineSlot::default());
+            Handle(Arc::new(StreamInner { id, queue, recent, handles, sink, timeline, device: device.clone() }))
         });
         Self { inner: Arc::clone(&handle.0), _handle: handle }
     }
@@ -374,6 +377,12 @@ impl Stream {
             })?;
         }
         self.report()
+    }
+
+    /// Which timeline watches the stream.
+    #[inline]
+    pub(crate) fn timeline(&self) -> &TimelineSlot {
+        &self.inner.timeline
     }
 
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {

@@ -71,11 +71,11 @@ impl<const ROWS: usize, const COLUMNS: usize> PlaneMap for Patches<ROWS, COLUMNS
 #[inline]
 fn bind_shared<T: DeviceElement>(slice: DeviceSlice<'_, T>, binder: &mut Binder<'_>) -> Result<(), LaunchError> {
     if T::INTERIOR_MUTABLE {
-        binder.note(slice.storage(), Access::Shared)?;
+        binder.note(slice.storage(), Access::Shared, slice.size_bytes())?;
         binder.hold(slice.storage());
         Ok(())
     } else {
-        binder.note(slice.storage(), Access::Read)
+        binder.note(slice.storage(), Access::Read, slice.size_bytes())
     }
 }
 
@@ -146,7 +146,7 @@ fn bind_exclusive<T: DeviceElement, M: OwnershipMap>(
     access: Access,
     binder: &mut Binder<'_>,
 ) -> Result<RawGridSlice<T, M>, LaunchError> {
-    binder.note(slice.storage(), access)?;
+    binder.note(slice.storage(), access, slice.size_bytes())?;
     Ok(RawGridSlice { ptr: slice.pointer(), extent: GridExtent { len: slice.len(), map } })
 }
 
@@ -222,7 +222,7 @@ unsafe impl<A: AtomicElement> LaunchArg<&'static [A]> for &mut DeviceBuffer<A::P
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawSlice<A>, LaunchError> {
         let slice = self.as_slice_mut();
-        binder.note(slice.storage(), Access::Exclusive)?;
+        binder.note(slice.storage(), Access::Exclusive, slice.size_bytes())?;
         Ok(RawSlice { ptr: slice.pointer().cast_const().cast(), len: slice.len() })
     }
 }
@@ -231,7 +231,7 @@ unsafe impl<A: AtomicElement> LaunchArg<&'static [A]> for &mut DeviceBuffer<A::P
 unsafe impl<A: AtomicElement> LaunchArg<&'static [A]> for DeviceSliceMut<'_, A::Plain> {
     #[inline]
     fn bind(self, binder: &mut Binder<'_>) -> Result<RawSlice<A>, LaunchError> {
-        binder.note(self.storage(), Access::Shared)?;
+        binder.note(self.storage(), Access::Shared, self.size_bytes())?;
         Ok(RawSlice { ptr: self.pointer().cast_const().cast(), len: self.len() })
     }
 }

@@ -157,6 +157,12 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
         self.start * size_of::<T>()
     }
 
+    /// Size in bytes.
+    #[inline]
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
     pub(crate) fn storage(&self) -> &'a Storage {
         self.storage
     }
@@ -340,6 +346,12 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
 
     fn offset(&self) -> usize {
         self.start * size_of::<T>()
+    }
+
+    /// Size in bytes.
+    #[inline]
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.len * size_of::<T>()
     }
 
     pub(crate) fn storage(&self) -> &'a Storage {

@@ -10,6 +10,8 @@ use crate::device::Device;
 use crate::driver::{GpuMemory, code};
 use crate::error::{DriverError, Error, MemoryError, Result};
 use crate::stream::Stream;
+use crate::timeline::WorkKind;
+use crate::work::Work;
 
 /// Alignment in bytes of every piece of memory, on the executor as on a GPU.
 pub(crate) const ALIGN: usize = 256;
@@ -94,9 +96,11 @@ impl Storage {
             };
             let memory = memory.map_err(|source| allocation_failed(&device, bytes, source))?;
             if fresh == Fresh::Zeroed {
+                let seen = stream.see(|| Work::copy(WorkKind::Fill, bytes));
                 // SAFETY: the memory was allocated just now with these bytes, in this stream's order.
                 unsafe { queue.stream.set_bytes(memory.address(), 0, bytes) }
                     .map_err(|source| failed("zeroing", bytes, source))?;
+                seen.end();
             }
             Place::Gpu(Some(memory))
         } else {
@@ -160,6 +164,7 @@ impl Storage {
             return Ok(());
         }
         self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToDevice, bytes));
         match (&self.place, stream.gpu()) {
             (Place::Host(memory), _) => {
                 let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,14 +173,16 @@ impl Storage {
                 if let Some(watched) = &memory.watched {
                     watched.mark(offset, bytes, Mark::Init);
                 }
+                seen.end();
             }
             (Place::Gpu(Some(memory)), Some(queue)) => {
                 // SAFETY: the caller answers for both sides; `copy_from_host` or the wait has read the source.
                 unsafe { queue.stream.copy_from_host(memory.address() + offset as u64, from, bytes) }
                     .map_err(|source| failed("a copy to the device", bytes, source))?;
+                seen.end();
                 if queue.stream.gpu().is_page_locked(from, bytes) {
                     // The driver reads such memory later, and the source is only borrowed for this call.
-                    queue.stream.synchronize().map_err(|source| stream.work_failed(source))?;
+                    queue.stream.settle().map_err(|source| stream.work_failed(source))?;
                     stream.report()?;
                 }
             }
@@ -192,16 +199,20 @@ impl Storage {
         debug_assert!(offset + bytes <= self.bytes);
         stream.check_device(self)?;
         self.order(stream, Access::Read).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToHost, bytes));
         match (&self.place, stream.gpu()) {
             (Place::Host(memory), _) => {
                 let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
                 // SAFETY: the caller answers for both sides.
                 unsafe { to.copy_from_nonoverlapping(memory.ptr.as_ptr().add(offset), bytes) };
+                seen.end();
             }
             (Place::Gpu(Some(memory)), Some(queue)) if bytes != 0 => {
                 // SAFETY: the caller answers for both sides; the wait below comes before it may use the destination.
                 unsafe { queue.stream.copy_to_host(to, memory.address() + offset as u64, bytes) }
                     .map_err(|source| stream.work_failed(source))?;
+                seen.end();
+                queue.stream.settle().map_err(|source| stream.work_failed(source))?;
             }
             _ => {}
         }
@@ -233,6 +244,7 @@ impl Storage {
         }
         let ordered = source.order(stream, Access::Read).and_then(|()| self.order(stream, access));
         ordered.map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
         match (&self.place, &source.place, stream.gpu()) {
             (Place::Host(to), Place::Host(from), _) => {
                 let same = Arc::ptr_eq(&to.access, &from.access);
@@ -256,6 +268,7 @@ impl Storage {
             }
             _ => unreachable!("the stream is of both storages' device"),
         }
+        seen.end();
         Ok(())
     }
 }

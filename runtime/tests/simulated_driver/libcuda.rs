@@ -76,6 +76,17 @@ struct State {
     sticky: u32,
     hold: bool,
     calls: Vec<String>,
+    fail: Failure,
+}
+
+/// Which calls fail: after `skip` more calls, `times` of them answer `code`.
+#[derive(Default)]
+struct Failure {
+    skip: u64,
+    times: u64,
+    code: u32,
+    /// Only calls whose names have this in them; all for "".
+    part: &'static str,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
@@ -278,6 +289,23 @@ impl State {
     }
 }
 
+/// The answer of a call that the test wants to fail. Calls that only give something back are left alone.
+fn injected(name: &str) -> Option<u32> {
+    if ["GetErrorName", "Free", "Destroy", "Unload", "Release"].iter().any(|part| name.contains(part)) {
+        return None;
+    }
+    let fail = &mut state().fail;
+    if fail.times == 0 || !name.contains(fail.part) {
+        return None;
+    }
+    if fail.skip > 0 {
+        fail.skip -= 1;
+        return None;
+    }
+    fail.times -= 1;
+    Some(fail.code)
+}
+
 macro_rules! driver {
     ($($name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         #[unsafe(no_mangle)]
@@ -285,6 +313,9 @@ macro_rules! driver {
             #[allow(unused_unsafe, reason = "some functions touch no pointer")]
             // SAFETY: the caller keeps the driver's contract: pointers are valid for what the function reads and writes.
             unsafe {
+                if let Some(code) = injected(stringify!($name)) {
+                    return code;
+                }
                 $body
             }
         }
@@ -600,6 +631,14 @@ driver! {
 #[unsafe(no_mangle)]
 pub extern "C" fn simulated_hold(on: c_uint) {
     state().hold = on != 0;
+}
+
+/// For the tests: after `skip` more calls, or only calls that allocate, `times` of them fail with `code`. Gives how many were
+/// still to fail.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_fail(skip: u64, times: u64, code: c_uint, only_allocations: bool) -> u64 {
+    let part = if only_allocations { "Alloc" } else { "" };
+    std::mem::replace(&mut state().fail, Failure { skip, times, code, part }).times
 }
 
 /// For the tests: how many calls of a kind were made, and what they were; see the pushes to `calls`.
