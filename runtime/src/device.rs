@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::CudaContext;
 use warpsmith_device::abi::KernelValue;
@@ -73,6 +73,8 @@ struct DeviceInner {
     output_bytes: AtomicUsize,
     /// Whether each launch waits for its end.
     launch_blocking: AtomicBool,
+    /// Held while a graph is launched, and by uses of memory that graphs use too.
+    graph_gate: Mutex<()>,
     /// What a checked device looks for, or the word in the environment that says nothing; unset where nothing is checked.
     checking: OnceLock<Result<CheckOptions, String>>,
     /// What was found and not reported yet, with the stream's id; 0 for streams that were dropped.
@@ -458,6 +460,7 @@ impl Device {
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
             launch_blocking: AtomicBool::new(blocking_asked_for().unwrap_or(false)),
+            graph_gate: Mutex::new(()),
             checking: OnceLock::new(),
             findings: Mutex::default(),
             traffic: Mutex::default(),
@@ -736,6 +739,12 @@ impl Device {
             Kind::Cpu(parts) => parts.schedule.as_ref().ok().copied().flatten(),
             Kind::Gpu(_) => None,
         }
+    }
+
+    /// What keeps launches of graphs apart from other uses of their memory, from the time that a use is ordered until the device has it:
+    /// a graph borrows nothing, so that no borrow keeps the two apart.
+    pub(crate) fn graph_gate(&self) -> MutexGuard<'_, ()> {
+        self.inner.graph_gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn constants(&self) -> &ConstantTable {

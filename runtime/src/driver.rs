@@ -9,7 +9,10 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemoryPool, CUmodule, CUstream};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemoryPool, CUmodule,
+    CUstream,
+};
 use cudarc::driver::{CudaContext, CudaStream};
 
 use crate::error::{DeviceError, DriverError, Version};
@@ -27,6 +30,7 @@ pub(crate) mod code {
     pub(crate) const SYSTEM_NOT_READY: u32 = 802;
     pub(crate) const SYSTEM_DRIVER_MISMATCH: u32 = 803;
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: u32 = 804;
+    pub(crate) const STREAM_CAPTURE_UNSUPPORTED: u32 = 900;
     pub(crate) const UNKNOWN: u32 = 999;
 }
 
@@ -169,6 +173,16 @@ driver_functions! {
     cuLaunchCooperativeKernel(
         CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void
     );
+    cuGraphCreate(*mut CUgraph, c_uint);
+    cuGraphDestroy(CUgraph);
+    cuGraphAddKernelNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const KernelNodeParams);
+    cuGraphAddMemcpyNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CopyParams, CUcontext);
+    cuGraphAddHostNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const HostNodeParams);
+    cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
+    cuGraphExecKernelNodeSetParams(CUgraphExec, CUgraphNode, *const KernelNodeParams);
+    cuGraphExecDestroy(CUgraphExec);
+    cuGraphUpload(CUgraphExec, CUstream);
+    cuGraphLaunch(CUgraphExec, CUstream);
     // Since CUDA 11.8; GPUs that need them need a later driver than that.
     @if_there
     cuLaunchKernelEx(*const DriverLaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
@@ -206,8 +220,11 @@ macro_rules! call_if_there {
     }};
 }
 
+mod graph;
 mod module;
 
+use graph::{CopyParams, HostNodeParams, KernelNodeParams};
+pub(crate) use graph::{GpuGraph, GpuGraphExec, GpuGraphNode};
 use module::DriverLaunchConfig;
 pub(crate) use module::{GpuFunction, GpuModule, LaunchShape};
 

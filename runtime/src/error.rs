@@ -39,6 +39,9 @@ pub enum Error {
     /// Work on a stream failed or took too long.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// A graph could not be recorded, changed or launched.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
     /// A kernel panicked.
     #[error(transparent)]
     KernelPanic(#[from] Box<KernelPanic>),
@@ -730,6 +733,14 @@ pub enum LaunchError {
         /// Which argument that is not a plain value, from 1.
         argument: usize,
     },
+    /// An argument lies in memory that a graph cannot use, because the host may hold references into it.
+    #[error("argument {argument} of `{kernel}` lies in memory that a graph cannot use: pass a `DeviceBuffer`")]
+    NotForGraphs {
+        /// The kernel.
+        kernel: String,
+        /// Which argument that is not a plain value, from 1.
+        argument: usize,
+    },
     /// A constant that the kernel reads could not be brought up to date.
     #[error("the constants of `{kernel}` could not be set{}", lost_text(source))]
     Constants {
@@ -825,6 +836,82 @@ fn lost_text(source: &DriverError) -> &'static str {
     } else {
         ""
     }
+}
+
+/// Why a graph could not be recorded, changed or launched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GraphError {
+    /// The operation has no meaning while work is recorded, because its result or its memory is needed at once.
+    #[error(
+        "{operation} cannot be recorded in a graph; do it on a stream, before the recording or after the graph was launched"
+    )]
+    NotRecorded {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The launch cannot be part of a graph.
+    #[error("the launch of `{kernel}` cannot be recorded in a graph: {reason}")]
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A buffer lies in memory that a graph cannot use, because the host may hold references into it.
+    #[error("a copy uses memory that a graph cannot use: use a `DeviceBuffer`")]
+    Memory,
+    /// A recording was used after it had ended.
+    #[error("this stream recorded a graph, and the recording has ended")]
+    Ended,
+    /// A piece of work was added that records nothing.
+    #[error("nothing was recorded, so there is no node")]
+    NoNode,
+    /// A node belongs to another graph.
+    #[error("the node belongs to another graph")]
+    OtherGraph,
+    /// The graph and the stream are of different devices.
+    #[error("the graph is of {graph}, the stream runs on {stream}")]
+    OtherDevice {
+        /// The graph's device.
+        graph: String,
+        /// Where the stream runs.
+        stream: String,
+    },
+    /// A node can only be updated by one launch of the kernel that it launches.
+    #[error(
+        "{node} cannot become {found}: an update is one launch of the same kernel, compiled for the same kind of shape"
+    )]
+    Update {
+        /// What the node does.
+        node: String,
+        /// What was recorded instead.
+        found: String,
+    },
+    /// With new arguments a node would use memory at the same time as another, and one of them writes it.
+    #[error(
+        "{node} would use memory at the same time as {other}, and one of them writes it; the graph has no order between the two"
+    )]
+    UpdateConflict {
+        /// What the node does.
+        node: String,
+        /// What the other node does.
+        other: String,
+    },
+    /// A host function of a graph panicked.
+    #[error("a host function of a graph panicked: {message}")]
+    HostPanic {
+        /// The panic's message.
+        message: String,
+    },
+    /// The driver refused.
+    #[error("{operation} failed{}", lost_text(source))]
+    Driver {
+        /// What was being done.
+        operation: &'static str,
+        /// The driver's answer.
+        source: DriverError,
+    },
 }
 
 /// Why work on a stream failed.

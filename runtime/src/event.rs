@@ -57,6 +57,7 @@ impl Event {
     /// # Errors
     /// [`DeviceError::OtherDevice`] when the stream is another device's, [`StreamError`] when the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        stream.not_recording("recording an event")?;
         self.check_device(stream.device())?;
         match (&self.point, stream.gpu()) {
             (Point::Gpu { event, recorded }, Some(queue)) => {
@@ -124,6 +125,7 @@ impl Event {
 
     /// Lets later work of the stream wait for this point.
     pub(crate) fn wait_on(&self, stream: &Stream) -> Result<()> {
+        stream.not_recording("waiting for an event")?;
         let (Point::Gpu { event, recorded }, Some(queue)) = (&self.point, stream.gpu()) else {
             // A stream of the executor has no later work, and a GPU's stream need not wait for what is done already.
             return self.synchronize();

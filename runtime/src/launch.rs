@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpsmith_device::abi::{KernelDesc, KernelParam, ParamKind, RawPtr, RawSlice, Scope};
-use warpsmith_device::host::ConstantValues;
+use warpsmith_device::host::{ConstantValues, Context};
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::{GridSliceMut, OwnershipMap};
 
@@ -23,6 +23,7 @@ use crate::check::{self, Argument, CheckedLaunch, Observers};
 use crate::constants::ByPlace;
 use crate::cpu::{self, CpuLaunch, CpuPanic};
 use crate::error::{DriverError, KernelPanic, LaunchError, Result};
+use crate::graph::{MemoryUse, RecordedKernel};
 use crate::kernel::{KernelIdentity, KernelInstance};
 use crate::memory::{Access, Storage};
 use crate::module::{LoadedKernel, kernel_path};
@@ -32,6 +33,12 @@ use crate::work::{Seen, Work};
 
 /// Lists the addresses of an entry's arguments, in order.
 type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
+
+/// As [`Arguments`], with the arguments in it.
+pub(crate) type OwnedArguments = dyn Fn(&mut dyn FnMut(*const u8)) + Send + Sync;
+
+/// As [`cpu::Body`], with the arguments in it.
+pub(crate) type OwnedBody = dyn Fn(&mut Context<'_>, u32, u64) + Send + Sync;
 
 /// One launch, from its shape to its start; used by the code that `#[kernel]` writes.
 #[doc(hidden)]
@@ -52,6 +59,10 @@ pub struct Binder<'a> {
     shared: Vec<Arc<Mutex<()>>>,
     /// Bytes of memory behind the arguments so far.
     bytes: u64,
+    /// Held until the device has the launch, where it uses memory that a graph uses too.
+    gate: Option<MutexGuard<'a, ()>>,
+    /// The uses of memory so far, where a graph records the launch.
+    recorded: Vec<MemoryUse>,
 }
 
 impl<'a> Launch<'a> {
@@ -64,7 +75,8 @@ impl<'a> Launch<'a> {
         let kernel = kernel.identity();
         let (config, code) = plan.resolve(stream, &kernel)?;
         let KernelIdentity { desc, parameters, .. } = kernel;
-        let binder = Binder { stream, desc, argument: 0, shared: Vec::new(), bytes: 0 };
+        let binder =
+            Binder { stream, desc, argument: 0, shared: Vec::new(), gate: None, recorded: Vec::new(), bytes: 0 };
         Ok(Self { config, code, parameters, binder })
     }
 
@@ -83,6 +95,49 @@ impl<'a> Launch<'a> {
         Ok(argument.bind(&mut self.binder)?)
     }
 
+    /// Starts the kernel, or records it where the stream is a graph's recording.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when the driver refuses.
+    #[inline]
+    pub fn launch<A, B>(self, arguments: A, body: B) -> Result<()>
+    where
+        A: Fn(&mut dyn FnMut(*const u8)) + Send + Sync + 'static,
+        B: Fn(&mut Context<'_>, u32, u64) + Send + Sync + 'static,
+    {
+        if self.binder.stream.is_recording() {
+            return self.record(Box::new(arguments), Box::new(body));
+        }
+        self.run(&arguments, &body)
+    }
+
+    #[cold]
+    fn record(self, arguments: Box<OwnedArguments>, body: Box<OwnedBody>) -> Result<()> {
+        let Some(recorder) = self.binder.stream.recorder() else {
+            unreachable!("only launches on a recording are recorded");
+        };
+        if self.config.is_empty() {
+            return recorder.nothing();
+        }
+        let stack = self.stack_bytes()?;
+        let Self { config, code, parameters, binder } = self;
+        let Binder { stream, desc, shared, recorded, .. } = binder;
+        let kernel = code.into_found();
+        recorder.kernel(
+            stream,
+            RecordedKernel { config, kernel, desc, parameters, shared, stack, arguments, body },
+            recorded,
+        )
+    }
+
+    /// A launch that was recorded, to be done on `stream`; its memory was ordered.
+    pub(crate) fn replayed(stream: &'a Stream, recorded: &'a RecordedKernel) -> Self {
+        let RecordedKernel { config, kernel, desc, parameters, shared, .. } = recorded;
+        let binder =
+            Binder { stream, desc, argument: 0, shared: shared.clone(), gate: None, recorded: Vec::new(), bytes: 0 };
+        Self { config: *config, code: KernelCode::prepared(kernel), parameters, binder }
+    }
+
     /// Starts the kernel: `arguments` lists the addresses of the entry's arguments, `body` runs some threads of a block on the host.
     ///
     /// # Errors
@@ -93,6 +148,7 @@ impl<'a> Launch<'a> {
             return Ok(());
         }
         let (stream, config) = (self.binder.stream, self.config);
+        stream.not_recording("this launch")?;
         stream.note_launch(self.kernel());
         if !stream.device().is_launch_blocking() {
             return self.start(arguments, body);
@@ -103,7 +159,7 @@ impl<'a> Launch<'a> {
     }
 
     #[inline]
-    fn start(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
+    pub(crate) fn start(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
         match self.binder.stream.gpu() {
             Some(_) => self.run_on_gpu(arguments),
             None => match self.kernel().checked() {
@@ -373,6 +429,14 @@ impl Binder<'_> {
         if !storage.device().is_same(self.stream.device()) {
             return Err(self.other_device(storage));
         }
+        if self.stream.is_recording() {
+            let storage = storage.for_graph().ok_or_else(|| self.not_for_graphs())?;
+            self.recorded.push(MemoryUse { storage, access });
+            return Ok(());
+        }
+        if self.gate.is_none() {
+            self.gate = storage.gate(self.stream);
+        }
         storage.order(self.stream, access).map_err(|source| self.not_ordered(source))
     }
 
@@ -389,6 +453,11 @@ impl Binder<'_> {
             buffer: storage.device().to_string(),
             stream: self.stream.device().to_string(),
         }
+    }
+
+    #[cold]
+    fn not_for_graphs(&self) -> LaunchError {
+        LaunchError::NotForGraphs { kernel: self.kernel(), argument: self.argument }
     }
 
     #[cold]

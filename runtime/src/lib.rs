@@ -34,6 +34,7 @@ extern crate self as warpsmith;
 mod device;
 mod error;
 mod event;
+mod graph;
 mod kernel;
 mod launch;
 mod memory;
@@ -66,10 +67,11 @@ pub use check::{
 pub use cpu::schedule::{ParseScheduleError, Schedule};
 pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
 pub use error::{
-    DeviceError, DriverError, Error, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape, Result,
-    StreamError, Version,
+    DeviceError, DriverError, Error, GraphError, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape,
+    Result, StreamError, Version,
 };
 pub use event::Event;
+pub use graph::{ExecutableGraph, Graph, GraphNode};
 pub use kernel::{Kernel, KernelAttributes, Occupancy, OccupancyBound, SharedCarveout};
 pub use launch::{Binder, LaunchArg, LaunchConfig, LaunchPlan, PlaneMap, PreparedLaunch, ShapelessMap};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};

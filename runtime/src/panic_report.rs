@@ -169,8 +169,15 @@ impl RecordSlot {
         unsafe { (&raw const (*self.host.as_ptr()).claimed).read_volatile() != 0 }
     }
 
-    /// For a new stream, which counts its launches from the start.
-    fn forget_launches(&self) {
+    /// Whether a launch has panicked since launches were forgotten.
+    pub(crate) fn has_marked_launch(&self) -> bool {
+        let slot = self.host.as_ptr().cast::<Slot>();
+        // SAFETY: as in `forget_launches`.
+        unsafe { (&raw const (*slot).panicked).read_volatile() != NO_LAUNCH }
+    }
+
+    /// For a new stream, which counts its launches from the start, and for a graph, whose launches have the same number each time.
+    pub(crate) fn forget_launches(&self) {
         let slot = self.host.as_ptr().cast::<Slot>();
         // SAFETY: as above; a page has `RECORD_BYTES` for each record, which a slot fits into.
         unsafe { (&raw mut (*slot).panicked).write_volatile(NO_LAUNCH) };

@@ -84,6 +84,7 @@ macro_rules! simulated_test {
 }
 
 mod failures;
+mod graphs;
 mod kernels;
 mod seeing;
 

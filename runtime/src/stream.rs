@@ -13,8 +13,9 @@ use warpsmith_device::abi::{DeviceElement, KernelValue};
 use crate::check::{CheckReport, Finding};
 use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
 use crate::driver::{GpuEvent, GpuMemory, GpuPool, GpuStream};
-use crate::error::{DeviceError, DriverError, Error, KernelPanic, LaunchError, Result, StreamError};
+use crate::error::{DeviceError, DriverError, Error, GraphError, KernelPanic, LaunchError, Result, StreamError};
 use crate::event::Event;
+use crate::graph::{Graph, Recorder};
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
 use crate::module::LoadedKernel;
@@ -61,6 +62,10 @@ pub(crate) struct StreamInner {
     id: u64,
     queue: Queue,
     recent: RecentKernels,
+    /// What a graph's recording has been given; `None` for streams that work.
+    recorder: Option<Recorder>,
+    /// The recordings of graphs that were launched here: their kernels' panics are this stream's to report.
+    graphs: Mutex<Vec<Arc<StreamInner>>>,
     handles: Weak<Handle>,
     sink: SinkSlot,
     timeline: TimelineSlot,
@@ -132,16 +137,94 @@ impl Stream {
     /// A new stream of the device.
     pub(crate) fn new(device: &Device) -> Result<Self> {
         match device.parts() {
-            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)))),
+            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)), None)),
             Some(parts) => {
                 device.defer_cudarc_error();
                 let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
                     operation: "making a stream",
                     source: cudarc_error("cuStreamCreate", source),
                 })?;
-                Self::on_gpu(device, stream)
+                Self::on_gpu(device, stream, None)
             }
         }
+    }
+
+    /// A stream that takes work for a graph and does none.
+    pub(crate) fn recording(device: &Device) -> Result<Self> {
+        let recorder = Some(Recorder::default());
+        match device.parts() {
+            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)), recorder)),
+            Some(parts) => {
+                let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
+                    operation: "making a stream",
+                    source: cudarc_error("cuStreamCreate", source),
+                })?;
+                Self::on_gpu(device, stream, recorder)
+            }
+        }
+    }
+
+    /// Records work for a graph, in order, each piece after the one before; nothing of it is done until the graph is launched.
+    ///
+    /// `record` gets a stream that takes launches, copies between buffers of the device, fills, and copies from the host, whose bytes
+    /// the graph keeps. What needs the work's result at once, such as [`synchronize`](Self::synchronize) or a copy to the host, and
+    /// allocations are errors there. This stream itself is not touched: whatever goes wrong in `record`, a panic included, leaves it as
+    /// it was.
+    ///
+    /// An `unsafe` launch in `record` promises what it promises for each launch of the graph.
+    ///
+    /// # Errors
+    /// What `record` returns; [`StreamError`] when the driver refuses.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn add_one(mut y: GridSliceMut<u32>) {
+    ///     if let Some(y) = y.get_mut(&global_idx()) {
+    ///         *y += 1;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> warpsmith::Result<()> {
+    /// let stream = Device::cpu().stream()?;
+    /// let mut y = stream.zeroed::<u32>(100)?;
+    /// let graph = stream.capture(|recording| {
+    ///     for _ in 0..3 {
+    ///         add_one::launch(recording, LaunchConfig::for_len(100), &mut y)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// let graph = graph.instantiate()?;
+    /// graph.launch(&stream)?;
+    /// graph.launch(&stream)?;
+    /// assert_eq!(stream.to_host(&y)?, [6; 100]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn capture(&self, record: impl FnOnce(&Self) -> Result<()>) -> Result<Graph> {
+        let mut graph = Graph::new(self.device())?;
+        graph.record_chain(record)?;
+        Ok(graph)
+    }
+
+    /// Where work is recorded, on a graph's recording.
+    #[inline]
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.inner.recorder.as_ref()
+    }
+
+    /// Whether this takes work for a graph.
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.inner.recorder.is_some()
+    }
+
+    /// Refuses what cannot be recorded.
+    #[inline]
+    pub(crate) fn not_recording(&self, operation: &'static str) -> Result<(), GraphError> {
+        if self.is_recording() { Err(GraphError::NotRecorded { operation }) } else { Ok(()) }
     }
 
     /// Runs this crate's work on a stream that code on cudarc already has, in order with that code's own work on it.
@@ -152,10 +235,10 @@ impl Stream {
     /// [`DeviceError`] or [`StreamError`] when the driver does not answer.
     pub fn from_cuda_stream(stream: &Arc<CudaStream>) -> Result<Self> {
         let device = Device::from_cuda_context(stream.context())?;
-        Self::on_gpu(&device, Arc::clone(stream))
+        Self::on_gpu(&device, Arc::clone(stream), None)
     }
 
-    fn on_gpu(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
+    fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Recorder>) -> Result<Self> {
         let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
         let record = parts.records.take().map_err(|source| StreamError::Driver {
             operation: "setting page-locked memory aside for panics",
@@ -171,16 +254,17 @@ impl Stream {
             grid_barrier: Mutex::new(None),
             pool: parts.pool.clone(),
         };
-        Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue))))
+        Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue)), recorder))
     }
 
-    fn from_queue(device: &Device, queue: Queue) -> Self {
+    fn from_queue(device: &Device, queue: Queue, recorder: Option<Recorder>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::new_cyclic(|handles| {
             let recent = RecentKernels::default();
             let (handles, sink, timeline) = (Weak::clone(handles), SinkSlot::default(), TimelineSlot::default());
-            Handle(Arc::new(StreamInner { id, queue, recent, handles, sink, timeline, device: device.clone() }))
+            let (graphs, device) = (Mutex::default(), device.clone());
+            Handle(Arc::new(StreamInner { id, queue, recent, recorder, graphs, handles, sink, timeline, device }))
         });
         Self { inner: Arc::clone(&handle.0), _handle: handle }
     }
@@ -244,6 +328,7 @@ impl Stream {
     /// [`Error::Check`] with what the checker found, on a [checked device](Device::cpu_checked);
     /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says.
     pub fn synchronize(&self) -> Result<()> {
+        self.not_recording("a synchronise")?;
         if let Queue::Gpu(queue) = &self.inner.queue {
             queue.stream.synchronize().map_err(|source| {
                 // What was printed before a context was lost can still be read.
@@ -259,6 +344,7 @@ impl Stream {
     /// # Errors
     /// [`StreamError::Timeout`] with the kernels last launched, and as [`synchronize`](Self::synchronize).
     pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
+        self.not_recording("a synchronise")?;
         if let Queue::Gpu(queue) = &self.inner.queue {
             let start = Instant::now();
             let mut pause = Duration::from_micros(1);
@@ -322,6 +408,7 @@ impl Stream {
     /// # Errors
     /// [`StreamError`] when work failed.
     pub fn is_done(&self) -> Result<bool> {
+        self.not_recording("asking whether work is done")?;
         match &self.inner.queue {
             Queue::Cpu(_) => Ok(true),
             Queue::Gpu(queue) => queue.stream.is_done().map_err(|source| self.work_failed(source)),
@@ -415,6 +502,19 @@ impl Stream {
 }
 
 impl GpuQueue {
+    /// Takes note that kernels of a graph are to use the record anew, where one of them has panicked and that was reported.
+    ///
+    /// `wait` waits for the graph's earlier launches.
+    pub(crate) fn renew_record(&self, wait: impl FnOnce()) {
+        if let Some(record) = &self.record
+            && record.has_marked_launch()
+            && !record.is_claimed()
+        {
+            wait();
+            record.forget_launches();
+        }
+    }
+
     /// Where the stream's kernels find the record for their panics.
     #[inline]
     pub(crate) fn record_address(&self) -> u64 {
@@ -492,7 +592,9 @@ impl StreamInner {
                     pending.lock().unwrap_or_else(PoisonError::into_inner).is_none()
                         && !self.device.has_findings(self.id)
                 }
-                Queue::Gpu(queue) => !queue.has_panic() && queue.stream.is_done().unwrap_or(false),
+                Queue::Gpu(queue) => {
+                    !queue.has_panic() && !self.graphs_have_panic() && queue.stream.is_done().unwrap_or(false)
+                }
             }
     }
 
@@ -526,10 +628,44 @@ impl StreamInner {
         self.hand_over_output();
         match &self.queue {
             Queue::Cpu(pending) => pending.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            Queue::Gpu(queue) => {
-                queue.record.as_ref()?.take_panic(queue.stream.gpu(), |launch| self.device.launched(launch))
-            }
+            Queue::Gpu(queue) => queue
+                .record
+                .as_ref()?
+                .take_panic(queue.stream.gpu(), |launch| self.device.launched(launch))
+                .or_else(|| self.take_panic_of_graphs()),
         }
+    }
+
+    /// Whether this takes work for a graph.
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Has this stream report panics of a graph that is launched on it.
+    pub(crate) fn follow(&self, recording: &Arc<Self>) {
+        let mut graphs = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        if !graphs.iter().any(|known| Arc::ptr_eq(known, recording)) {
+            graphs.push(Arc::clone(recording));
+        }
+    }
+
+    fn graphs_have_panic(&self) -> bool {
+        let graphs = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs.iter().filter_map(|graph| graph.gpu()).any(GpuQueue::has_panic)
+    }
+
+    /// The first panic of graphs that were launched here; forgets those that are gone and have none.
+    fn take_panic_of_graphs(&self) -> Option<Box<KernelPanic>> {
+        let graphs = std::mem::take(&mut *self.graphs.lock().unwrap_or_else(PoisonError::into_inner));
+        let panic = graphs.iter().find_map(|graph| graph.take_panic());
+        let kept = graphs.into_iter().filter(|graph| {
+            // Without its graph nothing else has a recording, and no more of its kernels are launched.
+            Arc::strong_count(graph) > 1 || graph.gpu().is_some_and(GpuQueue::has_panic)
+        });
+        let kept: Vec<_> = kept.collect();
+        self.graphs.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
+        panic
     }
 }
 

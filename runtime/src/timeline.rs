@@ -32,6 +32,8 @@ pub enum WorkKind {
     CopyOnDevice,
     /// Memory that is set to a value.
     Fill,
+    /// A graph, as one piece on a GPU. On the CPU executor its nodes are told instead.
+    Graph,
 }
 
 impl fmt::Display for WorkKind {
@@ -42,6 +44,7 @@ impl fmt::Display for WorkKind {
             Self::CopyToHost => "copy to the host",
             Self::CopyOnDevice => "copy on the device",
             Self::Fill => "fill",
+            Self::Graph => "graph",
         })
     }
 }

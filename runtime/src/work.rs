@@ -39,12 +39,19 @@ impl Work {
         Self { kind, name: kind.to_string(), shape: None, bytes: bytes as u64 }
     }
 
+    pub(crate) fn graph(nodes: usize) -> Self {
+        Self { kind: WorkKind::Graph, name: format!("graph of {nodes} nodes"), shape: None, bytes: 0 }
+    }
+
     fn span(&self) -> tracing::Span {
         let bytes = self.bytes;
         match &self.shape {
             Some(Shape { grid, block, shared_bytes }) => tracing::debug_span!(
                 target: "warpsmith::work", "launch", kernel = self.name, ?grid, ?block, shared_bytes, bytes
             ),
+            None if self.kind == WorkKind::Graph => {
+                tracing::debug_span!(target: "warpsmith::work", "graph", kind = self.name)
+            }
             None => tracing::debug_span!(target: "warpsmith::work", "copy", kind = self.name, bytes),
         }
     }

@@ -39,7 +39,6 @@ const OPEN: &[(&str, &str)] = &[
     ("i1", "pooled memory: the host runtime"),
     ("i2", "out of memory inside an operation: the host runtime"),
     ("i3", "streams and devices dropped before buffers: the host runtime"),
-    ("i4", "graphs: the host runtime"),
     ("i6", "a context shared with another library: the host runtime"),
     ("j1", "the cache's key: run-time compilation"),
     ("j2", "two processes that compile at once: run-time compilation"),

@@ -26,8 +26,8 @@ impl saxpy {
         let raw1 = launch.bind::<&'static [f32], _>(x)?;
         let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
         launch
-            .run(
-                &|each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
+            .launch(
+                move |each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
                     <::warpsmith::__private::Value<
                         f32,
                     > as ::warpsmith::__private::KernelParam>::arguments(&raw0, each);
@@ -39,7 +39,7 @@ impl saxpy {
                         f32,
                     > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
                 },
-                &|
+                move |
                     context: &mut ::warpsmith::__private::Context<'_>,
                     first: ::core::primitive::u32,
                     count: ::core::primitive::u64|

@@ -100,7 +100,7 @@ impl Drop for GpuModule {
 #[derive(Debug)]
 pub(crate) struct GpuFunction {
     module: Arc<GpuModule>,
-    function: CUfunction, // Invariant: valid while `module` lives.
+    pub(super) function: CUfunction, // Invariant: valid while `module` lives.
 }
 
 // SAFETY: the driver's functions may be used from any thread.

@@ -41,10 +41,23 @@ pub struct KernelCode<'a>(Code<'a>);
 #[derive(Debug)]
 enum Code<'a> {
     Found(Arc<LoadedKernel>),
-    Prepared(&'a LoadedKernel),
+    Prepared(&'a Arc<LoadedKernel>),
 }
 
-impl KernelCode<'_> {
+impl<'a> KernelCode<'a> {
+    /// Of a launch that was checked before.
+    pub(super) fn prepared(kernel: &'a Arc<LoadedKernel>) -> Self {
+        Self(Code::Prepared(kernel))
+    }
+
+    /// The code, to be kept.
+    pub(super) fn into_found(self) -> Arc<LoadedKernel> {
+        match self.0 {
+            Code::Found(kernel) => kernel,
+            Code::Prepared(kernel) => Arc::clone(kernel),
+        }
+    }
+
     #[inline]
     pub(super) fn get(&self) -> &LoadedKernel {
         match &self.0 {

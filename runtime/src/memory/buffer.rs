@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use bytemuck::Zeroable;
 use warpsmith_device::abi::{AtomicElement, DeviceElement, KernelValue};
@@ -34,7 +35,7 @@ use crate::stream::Stream;
 /// # Ok::<(), warpsmith::Error>(())
 /// ```
 pub struct DeviceBuffer<T: DeviceElement> {
-    storage: Storage, // Invariant: holds `len` elements of `T`.
+    storage: Arc<Storage>, // Invariant: holds `len` elements of `T`.
     len: usize,
     _elements: PhantomData<T>,
 }
@@ -47,7 +48,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or(MemoryError::SizeOverflow { len, element_bytes: size_of::<T>() })?;
         let elements = Elements { type_name: std::any::type_name::<T>(), bytes: size_of::<T>() };
-        Ok(Self { storage: Storage::new(stream, bytes, fresh, elements)?, len, _elements: PhantomData })
+        Ok(Self { storage: Storage::new(stream, bytes, fresh, elements)?.into_shared(), len, _elements: PhantomData })
     }
 
     /// A buffer with these elements; [`Stream::to_device`].
@@ -321,7 +322,8 @@ impl<T: KernelValue> DeviceBuffer<MaybeUninit<T>> {
     /// Takes every element to be written.
     ///
     /// # Safety
-    /// The work given to the buffer's streams so far writes every element.
+    /// The work given to the buffer's streams so far writes every element. What a graph has only recorded is not given to a stream, and
+    /// what it does when it is launched later leaves every element written.
     #[must_use]
     pub unsafe fn assume_init(self) -> DeviceBuffer<T> {
         DeviceBuffer { storage: self.storage, len: self.len, _elements: PhantomData }

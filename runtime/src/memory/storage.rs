@@ -2,7 +2,8 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::uses::{Access, Uses};
 use crate::check::{Mark, Piece, Purpose};
@@ -23,6 +24,10 @@ pub(crate) struct Storage {
     bytes: usize, // Invariant: bytes behind `place`, alive until drop; 0 exactly for `Place::Empty`.
     place: Place,
     uses: Mutex<Uses>,
+    /// Itself, where several may own it: what a graph needs.
+    me: OnceLock<Weak<Storage>>,
+    /// Whether a graph uses it, so that uses keep to the device's [gate](Device::graph_gate).
+    in_graph: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -79,6 +84,7 @@ impl Drop for HostMemory {
 impl Storage {
     /// Memory on the stream's device for elements of a type, there in stream order.
     pub(crate) fn new(stream: &Stream, bytes: usize, fresh: Fresh, elements: Elements) -> Result<Self> {
+        stream.not_recording("an allocation")?;
         let device = stream.device().clone();
         let place = if bytes == 0 {
             Place::Empty
@@ -106,7 +112,33 @@ impl Storage {
         } else {
             Place::Host(HostMemory::new(&device, bytes, fresh, elements)?)
         };
-        Ok(Self { device, bytes, place, uses: Mutex::new(Uses::new(stream.inner())) })
+        let uses = Mutex::new(Uses::new(stream.inner()));
+        Ok(Self { device, bytes, place, uses, me: OnceLock::new(), in_graph: AtomicBool::new(false) })
+    }
+
+    /// Lets graphs own it too.
+    pub(crate) fn into_shared(self) -> Arc<Self> {
+        let shared = Arc::new(self);
+        shared.me.get_or_init(|| Arc::downgrade(&shared));
+        shared
+    }
+
+    /// For a graph, which keeps the memory alive and uses it later: from here on uses keep to the device's gate. `None` for memory that
+    /// a graph cannot have.
+    pub(crate) fn for_graph(&self) -> Option<Arc<Self>> {
+        // All places are named: memory that the host may hold references into is not for graphs, whose replays borrow nothing.
+        match self.place {
+            Place::Empty | Place::Host(_) | Place::Gpu(_) => {}
+        }
+        let shared = self.me.get()?.upgrade()?;
+        self.in_graph.store(true, Ordering::Release);
+        Some(shared)
+    }
+
+    /// What a use holds from the time that it is ordered until the device has it, where a graph uses the memory too.
+    #[inline]
+    pub(crate) fn gate<'s>(&self, stream: &'s Stream) -> Option<MutexGuard<'s, ()>> {
+        self.in_graph.load(Ordering::Acquire).then(|| stream.device().graph_gate())
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -163,7 +195,27 @@ impl Storage {
         if bytes == 0 {
             return Ok(());
         }
+        if let Some(recorder) = stream.recorder() {
+            // SAFETY: the caller's promise.
+            return unsafe { recorder.upload(self, offset, from, bytes) };
+        }
+        let _gate = self.gate(stream);
         self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_from_host_ordered(stream, offset, from, bytes) }
+    }
+
+    /// As [`Self::copy_from_host`], of a use that was ordered.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn copy_from_host_ordered(
+        &self,
+        stream: &Stream,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<()> {
         let seen = stream.see(|| Work::copy(WorkKind::CopyToDevice, bytes));
         match (&self.place, stream.gpu()) {
             (Place::Host(memory), _) => {
@@ -198,6 +250,8 @@ impl Storage {
     pub(crate) unsafe fn copy_to_host(&self, stream: &Stream, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
         debug_assert!(offset + bytes <= self.bytes);
         stream.check_device(self)?;
+        stream.not_recording("a copy to the host")?;
+        let gate = self.gate(stream);
         self.order(stream, Access::Read).map_err(|source| failed("ordering a copy", bytes, source))?;
         let seen = stream.see(|| Work::copy(WorkKind::CopyToHost, bytes));
         match (&self.place, stream.gpu()) {
@@ -212,9 +266,12 @@ impl Storage {
                 unsafe { queue.stream.copy_to_host(to, memory.address() + offset as u64, bytes) }
                     .map_err(|source| stream.work_failed(source))?;
                 seen.end();
-                queue.stream.settle().map_err(|source| stream.work_failed(source))?;
             }
             _ => {}
+        }
+        drop(gate);
+        if let Some(queue) = stream.gpu() {
+            queue.stream.settle().map_err(|source| stream.work_failed(source))?;
         }
         stream.synchronize()?;
         // What another stream's kernel left unfinished must not pass as its result.
@@ -242,8 +299,28 @@ impl Storage {
         if bytes == 0 {
             return Ok(());
         }
+        if let Some(recorder) = stream.recorder() {
+            return recorder.copy((self, offset), (source, source_offset), bytes);
+        }
+        let _gate = self.gate(stream).or_else(|| source.gate(stream));
         let ordered = source.order(stream, Access::Read).and_then(|()| self.order(stream, access));
         ordered.map_err(|source| failed("ordering a copy", bytes, source))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.copy_on_device_ordered(stream, offset, from, bytes) }
+    }
+
+    /// As [`Self::copy_on_device`], of a use that was ordered.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn copy_on_device_ordered(
+        &self,
+        stream: &Stream,
+        offset: usize,
+        from: (&Self, usize),
+        bytes: usize,
+    ) -> Result<()> {
+        let (source, source_offset) = from;
         let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
         match (&self.place, &source.place, stream.gpu()) {
             (Place::Host(to), Place::Host(from), _) => {

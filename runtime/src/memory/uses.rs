@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::driver::code;
 use crate::error::DriverError;
 use crate::stream::StreamInner;
 
@@ -43,6 +44,9 @@ impl Uses {
     /// Orders a use on `stream` after those that it must come after, and notes it.
     #[inline]
     pub(crate) fn order(&mut self, stream: &Arc<StreamInner>, access: Access) -> Result<(), DriverError> {
+        if stream.is_recording() {
+            return Err(not_recorded());
+        }
         match self.entries.as_slice() {
             [only] if only.stream.id() == stream.id() => {}
             _ => self.cross(stream, access)?,
@@ -100,6 +104,16 @@ impl Uses {
             last.stream.wait_for(&other.stream)?;
         }
         Ok(Some(&last.stream))
+    }
+}
+
+/// The answer to a use that a graph's recording does not know: else it would be done at once, and not by the graph.
+#[cold]
+fn not_recorded() -> DriverError {
+    DriverError {
+        call: "recording a graph",
+        code: code::STREAM_CAPTURE_UNSUPPORTED,
+        name: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED".to_owned(),
     }
 }
 

@@ -82,6 +82,7 @@ impl Trace {
             WorkKind::Launch => "kernel",
             WorkKind::CopyToDevice | WorkKind::CopyToHost | WorkKind::CopyOnDevice => "copy",
             WorkKind::Fill => "fill",
+            WorkKind::Graph => "graph",
         };
         let (start, duration) = (start.as_secs_f64() * 1e6, end.saturating_sub(start).as_secs_f64() * 1e6);
         let _ = write!(

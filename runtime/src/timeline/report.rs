@@ -154,7 +154,7 @@ impl TimelineReport {
             WorkKind::Launch | WorkKind::Fill => Some(1.0),
             // A copy reads what it writes.
             WorkKind::CopyOnDevice => Some(2.0),
-            WorkKind::CopyToDevice | WorkKind::CopyToHost => None,
+            WorkKind::CopyToDevice | WorkKind::CopyToHost | WorkKind::Graph => None,
         };
         let bandwidth = self.bandwidths.get(&kernel.device).filter(|&&bandwidth| bandwidth > 0.0);
         kernel.share_of_copy = moved.zip(bandwidth).map(|(moved, bandwidth)| moved * kernel.throughput() / bandwidth);

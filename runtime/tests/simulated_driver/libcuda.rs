@@ -30,6 +30,7 @@ fn setting(key: &str, default: u64) -> u64 {
     found.map_or(default, |(_, value)| value.parse().expect("settings are numbers"))
 }
 
+#[derive(Clone)]
 enum Op {
     CopyIn { to: u64, bytes: Vec<u8> },
     Copy { to: u64, from: u64, bytes: usize },
@@ -40,6 +41,23 @@ enum Op {
     Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64, barrier: u64 },
     /// Keeps the stream busy until the test lets it go.
     Hold,
+    /// A copy from host memory, read when its turn comes.
+    Upload { to: u64, from: usize, bytes: usize },
+    Host { function: usize, data: usize },
+}
+
+/// A graph's node: what it does, after which others.
+#[derive(Clone)]
+struct Node {
+    op: Op,
+    after: Vec<usize>,
+}
+
+/// A graph that is ready: its nodes, and where its last launch ends.
+#[derive(Clone, Default)]
+struct Exec {
+    nodes: Vec<Node>,
+    last: Event,
 }
 
 #[derive(Default)]
@@ -73,6 +91,8 @@ struct State {
     /// What was set of functions' attributes.
     attributes: BTreeMap<(usize, u32), c_int>,
     next: usize,
+    graphs: BTreeMap<usize, Vec<Node>>,
+    execs: BTreeMap<usize, Exec>,
     sticky: u32,
     hold: bool,
     calls: Vec<String>,
@@ -159,6 +179,12 @@ impl State {
                     (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
                 }
                 Op::Set { to, value, bytes } if self.check(to, bytes) => (to as *mut u8).write_bytes(value, bytes),
+                Op::Upload { to, from, bytes } if self.check(to, bytes) => {
+                    (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
+                }
+                Op::Host { function, data } => {
+                    std::mem::transmute::<usize, extern "C" fn(usize)>(function)(data);
+                }
                 Op::Free { address } => self.free(address),
                 Op::Launch { entry, grid, memory, len, record, launch, barrier } => {
                     if entry == "sync" && !self.sync(barrier, grid) {
@@ -265,6 +291,39 @@ impl State {
     fn push(&mut self, stream: usize, op: Op) -> u32 {
         self.streams.entry(stream).or_default().queue.push_back(op);
         self.sticky
+    }
+
+    /// What a launch does, from its arguments: every kernel here takes one writable slice, a pointer and an extent that begins with the
+    /// length, and the three hidden arguments; one that syncs the grid has a barrier besides.
+    unsafe fn launch_op(&self, function: usize, grid_x: u32, arguments: *mut *mut c_void) -> Op {
+        let entry = self.entries[function - 1].clone();
+        // SAFETY: the caller passes the addresses of as many arguments as the kernel has.
+        let word = |at: usize| unsafe { (*arguments.add(at)).cast::<u64>().read_unaligned() };
+        let (memory, len, record, launch) = (word(0), word(1), word(2), word(3));
+        let barrier = if entry == "sync" { word(5) } else { 0 };
+        Op::Launch { entry, grid: u64::from(grid_x), memory, len, record, launch, barrier }
+    }
+
+    fn add_node(&mut self, node: *mut usize, graph: usize, after: *const usize, count: usize, op: Op) -> u32 {
+        let Some(nodes) = self.graphs.get_mut(&graph) else { return INVALID_VALUE };
+        // SAFETY: the caller passes as many handles as it says; a node's handle is its place, from 1.
+        let after: Vec<usize> = (0..count).map(|at| unsafe { *after.add(at) } - 1).collect();
+        if after.iter().any(|&before| before >= nodes.len()) { return INVALID_VALUE; }
+        nodes.push(Node { op, after });
+        // SAFETY: the caller wants one handle.
+        unsafe { *node = nodes.len() };
+        SUCCESS
+    }
+
+    /// A graph's work in an order that its nodes allow and that is as far from theirs as can be, so that a missing one shows.
+    fn graph_order(nodes: &[Node]) -> Vec<usize> {
+        let mut order = Vec::new();
+        while order.len() < nodes.len() {
+            let ready = |at: &usize| !order.contains(at) && nodes[*at].after.iter().all(|before| order.contains(before));
+            let next = (0..nodes.len()).rev().find(ready).expect("nodes come after earlier ones only");
+            order.push(next);
+        }
+        order
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, u32> {
@@ -610,9 +669,6 @@ driver! {
         function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
         _block_z: c_uint, _shared: c_uint, stream: usize, arguments: *mut *mut c_void, _extra: *mut *mut c_void,
     ) {
-        // Every kernel here takes one writable slice: a pointer, an extent that begins with the length, and the three hidden
-        // arguments; one that syncs the grid has a barrier besides.
-        let word = |at: usize| (*arguments.add(at)).cast::<u64>().read_unaligned();
         let mut state = state();
         let entry = state.entries[function - 1].clone();
         if state.hold {
@@ -621,9 +677,103 @@ driver! {
         if setting("lenient", 0) != 0 && !["count", "panic", "add_variable"].contains(&entry.as_str()) {
             return state.sticky;
         }
-        let (memory, len, record, launch) = (word(0), word(1), word(2), word(3));
-        let barrier = if entry == "sync" { word(5) } else { 0 };
-        state.push(stream, Op::Launch { entry, grid: u64::from(grid_x), memory, len, record, launch, barrier })
+        let op = state.launch_op(function, grid_x, arguments);
+        state.push(stream, op)
+    }
+    cuGraphCreate(graph: *mut usize, flags: c_uint) {
+        if flags != 0 { return INVALID_VALUE; }
+        let mut state = state();
+        state.next += 16;
+        *graph = 1 << 26 | state.next;
+        let key = *graph;
+        state.graphs.insert(key, Vec::new());
+        SUCCESS
+    }
+    cuGraphDestroy(graph: usize) {
+        if state().graphs.remove(&graph).is_some() { SUCCESS } else { INVALID_VALUE }
+    }
+    cuGraphAddKernelNode(node: *mut usize, graph: usize, after: *const usize, count: usize, params: *const c_void) {
+        let function = params.cast::<usize>().read();
+        let grid_x = params.cast::<u32>().add(2).read();
+        let arguments = params.cast::<*mut *mut c_void>().add(5).read();
+        let mut state = state();
+        let op = state.launch_op(function, grid_x, arguments);
+        state.add_node(node, graph, after, count, op)
+    }
+    cuGraphAddMemcpyNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, copy: *const u64, context: usize,
+    ) {
+        // `CUDA_MEMCPY3D` in words: kinds of memory are 1 for the host and 2 for the device.
+        let word = |at: usize| *copy.add(at);
+        let (from_kind, from_host, from_device) = (word(4) as u32, word(5), word(6));
+        let (to_kind, to) = (word(15) as u32, word(17));
+        let (bytes, height, depth) = (word(22) as usize, word(23), word(24));
+        if context < 4096 || to_kind != 2 || height != 1 || depth != 1 { return INVALID_VALUE; }
+        let op = match from_kind {
+            1 => Op::Upload { to, from: from_host as usize, bytes },
+            2 => Op::Copy { to, from: from_device, bytes },
+            _ => return INVALID_VALUE,
+        };
+        state().add_node(node, graph, after, count, op)
+    }
+    cuGraphAddHostNode(node: *mut usize, graph: usize, after: *const usize, count: usize, params: *const usize) {
+        let op = Op::Host { function: *params, data: *params.add(1) };
+        state().add_node(node, graph, after, count, op)
+    }
+    cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: u64) {
+        let mut state = state();
+        let Some(nodes) = state.graphs.get(&graph).cloned() else { return INVALID_VALUE };
+        if flags != 0 { return INVALID_VALUE; }
+        state.next += 16;
+        *exec = 1 << 28 | state.next;
+        let key = *exec;
+        state.execs.insert(key, Exec { nodes, ..Exec::default() });
+        state.calls.push("instantiate".to_owned());
+        SUCCESS
+    }
+    cuGraphExecKernelNodeSetParams(exec: usize, node: usize, params: *const c_void) {
+        let function = params.cast::<usize>().read();
+        let grid_x = params.cast::<u32>().add(2).read();
+        let arguments = params.cast::<*mut *mut c_void>().add(5).read();
+        let mut state = state();
+        let op = state.launch_op(function, grid_x, arguments);
+        let Some(exec) = state.execs.get_mut(&exec) else { return INVALID_VALUE };
+        match exec.nodes.get_mut(node - 1) {
+            Some(node) if matches!(node.op, Op::Launch { .. }) => { node.op = op; SUCCESS }
+            _ => INVALID_VALUE,
+        }
+    }
+    cuGraphExecDestroy(exec: usize) {
+        let mut state = state();
+        let Some(Exec { last, .. }) = state.execs.remove(&exec) else { return INVALID_VALUE };
+        if state.streams.entry(last.stream).or_default().done < last.position {
+            state.calls.push("a graph destroyed while it runs".to_owned());
+        }
+        SUCCESS
+    }
+    cuGraphUpload(exec: usize, _stream: usize) {
+        let mut state = state();
+        if !state.execs.contains_key(&exec) { return INVALID_VALUE; }
+        state.calls.push("upload".to_owned());
+        SUCCESS
+    }
+    cuGraphLaunch(exec: usize, stream: usize) {
+        let mut state = state();
+        let Some(Exec { nodes, last }) = state.execs.get(&exec).cloned() else { return INVALID_VALUE };
+        // Launches of one graph run one after the other.
+        if last.position != 0 && last.stream != stream {
+            state.push(stream, Op::Wait { stream: last.stream, position: last.position });
+        }
+        if state.hold {
+            state.push(stream, Op::Hold);
+        }
+        for at in State::graph_order(&nodes) {
+            state.push(stream, nodes[at].op.clone());
+        }
+        let position = state.streams.entry(stream).or_default().given();
+        state.execs.get_mut(&exec).expect("it was found above").last = Event { stream, position };
+        state.calls.push("graph launch".to_owned());
+        state.sticky
     }
 }
 

@@ -12,6 +12,8 @@ use crate::bare::{Arguments, Bare};
 
 /// Launches between two synchronises: fewer than the driver queues before it waits.
 const BATCH: u32 = 200;
+/// Launches of a graph between two synchronises.
+const GRAPHS: u32 = 10;
 /// Batches of each form.
 const ROUNDS: usize = 301;
 
@@ -29,6 +31,7 @@ fn five(a: f32, x: &[f32], y: &[f32], n: u32, mut z: GridSliceMut<f32>) {
 }
 
 /// Does next to nothing with sixteen arguments.
+#[allow(clippy::too_many_arguments, reason = "their number is what is measured")]
 #[kernel]
 fn sixteen(
     a: f32,
@@ -94,7 +97,34 @@ fn main() -> Outcome {
     println!("| arguments | launch | minimum, ns | median, ns | median / C |");
     println!("| --- | --- | --- | --- | --- |");
     five_arguments(&stream, bare.as_ref())?;
-    sixteen_arguments(&stream, bare.as_ref())
+    sixteen_arguments(&stream, bare.as_ref())?;
+    graphs(&stream)
+}
+
+/// Times launches of a graph of 32 launches.
+fn graphs(stream: &Stream) -> Outcome {
+    let (x, y, mut z) = (stream.zeroed::<f32>(32)?, stream.zeroed::<f32>(32)?, stream.zeroed::<f32>(32)?);
+    let config = LaunchConfig::new(1, 32);
+    let graph = stream
+        .capture(|recording| (0..32).try_for_each(|_| five::launch(recording, config, 1.0, &x, &y, 3, &mut z)))?;
+    let graph = graph.instantiate()?;
+    graph.upload(stream)?;
+    let mut times = Times::default();
+    for round in 0..ROUNDS + 3 {
+        let start = Instant::now();
+        // Fewer than launches, as each is the work of 32.
+        for _ in 0..GRAPHS {
+            graph.launch(stream)?;
+        }
+        let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / f64::from(GRAPHS);
+        stream.synchronize()?;
+        if round >= 3 {
+            times.0.push(nanoseconds);
+        }
+    }
+    let (least, median) = times.least_and_median();
+    println!("| 5 | graph of 32 launches | {least:.0} | {median:.0} | - |");
+    Ok(())
 }
 
 fn five_arguments(stream: &Stream, bare: Option<&Bare>) -> Outcome {
