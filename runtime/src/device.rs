@@ -17,6 +17,7 @@ use crate::cpu::panics::warn_where_panics_abort;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::driver::{Attribute, Driver, Gpu, GpuPool, Limit, no_gpu};
 use crate::error::{DeviceError, DriverError, Error, Result};
+use crate::memory::PoolAccount;
 use crate::module::{KernelTable, LoadedKernel};
 use crate::output::{DEFAULT_OUTPUT_BYTES, OutputLine, Sink, SinkSlot, standard_output};
 use crate::panic_report::RecordPool;
@@ -67,6 +68,8 @@ struct DeviceInner {
     limits: DeviceLimits,
     kernels: KernelTable,
     constants: ConstantTable,
+    /// What its buffers take, and how much they may.
+    pool_account: PoolAccount,
     has_deferred: AtomicBool,
     deferred: Mutex<Option<Error>>,
     sink: SinkSlot,
@@ -455,6 +458,7 @@ impl Device {
             limits,
             kernels: KernelTable::default(),
             constants: ConstantTable::default(),
+            pool_account: PoolAccount::default(),
             has_deferred: AtomicBool::new(false),
             deferred: Mutex::new(None),
             sink: SinkSlot::default(),
@@ -749,6 +753,10 @@ impl Device {
 
     pub(crate) fn constants(&self) -> &ConstantTable {
         &self.inner.constants
+    }
+
+    pub(crate) fn pool_account(&self) -> &PoolAccount {
+        &self.inner.pool_account
     }
 
     pub(crate) fn kernels(&self) -> &KernelTable {

@@ -20,12 +20,14 @@ use crate::error::{DeviceError, DriverError, Version};
 /// Codes of `CUresult` that this crate tells apart.
 pub(crate) mod code {
     pub(crate) const OUT_OF_MEMORY: u32 = 2;
+    pub(crate) const DEINITIALIZED: u32 = 4;
     pub(crate) const STUB_LIBRARY: u32 = 34;
     pub(crate) const DEVICE_UNAVAILABLE: u32 = 46;
     pub(crate) const NO_DEVICE: u32 = 100;
     pub(crate) const UNSUPPORTED_PTX_VERSION: u32 = 222;
     pub(crate) const NOT_FOUND: u32 = 500;
     pub(crate) const NOT_READY: u32 = 600;
+    pub(crate) const PEER_ACCESS_ALREADY_ENABLED: u32 = 704;
     pub(crate) const NOT_PERMITTED: u32 = 800;
     pub(crate) const SYSTEM_NOT_READY: u32 = 802;
     pub(crate) const SYSTEM_DRIVER_MISMATCH: u32 = 803;
@@ -50,12 +52,14 @@ pub(crate) enum Attribute {
     MaxRegistersPerBlock = 12,
     MultiprocessorCount = 16,
     MaxThreadsPerMultiprocessor = 39,
+    TexturePitchAlignment = 51,
     MaxSharedMemoryPerMultiprocessor = 81,
     MaxRegistersPerMultiprocessor = 82,
     MaxBlocksPerMultiprocessor = 106,
     ReservedSharedMemoryPerBlock = 111,
     ComputeCapabilityMajor = 75,
     ComputeCapabilityMinor = 76,
+    ConcurrentManagedAccess = 89,
     MaxSharedMemoryPerBlockOptin = 97,
     MemoryPoolsSupported = 115,
 }
@@ -135,23 +139,35 @@ driver_functions! {
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemFree_v2(CUdeviceptr);
+    cuMemAllocManaged(*mut CUdeviceptr, usize, c_uint);
     cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
     cuMemFreeAsync(CUdeviceptr, CUstream);
     cuMemPoolCreate(*mut CUmemoryPool, *const PoolProps);
     cuMemPoolDestroy(CUmemoryPool);
     cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
+    cuMemPoolGetAttribute(CUmemoryPool, c_uint, *mut c_void);
+    cuMemPoolSetAccess(CUmemoryPool, *const memory::PoolAccess, usize);
     cuMemPoolTrimTo(CUmemoryPool, usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemFreeHost(*mut c_void);
+    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+    cuMemHostUnregister(*mut c_void);
     cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint);
     cuPointerGetAttribute(*mut c_void, c_uint, CUdeviceptr);
     cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
     cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
     cuMemcpyDtoH_v2(*mut c_void, CUdeviceptr, usize);
+    cuMemcpy2DAsync_v2(*const memory::Memcpy2d, CUstream);
+    cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
+    cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
+    cuCtxEnablePeerAccess(CUcontext, c_uint);
     cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
+    cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
+    cuMemsetD32Async(CUdeviceptr, u32, usize, CUstream);
     cuStreamSynchronize(CUstream);
     cuStreamQuery(CUstream);
+    cuStreamIsCapturing(CUstream, *mut c_uint);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
     cuEventCreate(*mut CUevent, c_uint);
     cuEventRecord(CUevent, CUstream);
@@ -177,6 +193,7 @@ driver_functions! {
     cuGraphDestroy(CUgraph);
     cuGraphAddKernelNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const KernelNodeParams);
     cuGraphAddMemcpyNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CopyParams, CUcontext);
+    cuGraphAddMemsetNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const FillParams, CUcontext);
     cuGraphAddHostNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const HostNodeParams);
     cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
     cuGraphExecKernelNodeSetParams(CUgraphExec, CUgraphNode, *const KernelNodeParams);
@@ -221,10 +238,12 @@ macro_rules! call_if_there {
 }
 
 mod graph;
+mod memory;
 mod module;
 
-use graph::{CopyParams, HostNodeParams, KernelNodeParams};
+use graph::{CopyParams, FillParams, HostNodeParams, KernelNodeParams};
 pub(crate) use graph::{GpuGraph, GpuGraphExec, GpuGraphNode};
+pub(crate) use memory::{Memcpy2d, PoolFigures, Registration};
 use module::DriverLaunchConfig;
 pub(crate) use module::{GpuFunction, GpuModule, LaunchShape};
 
@@ -565,6 +584,10 @@ impl GpuEvent {
         // SAFETY: it writes one handle.
         unsafe { call!(gpu.functions(), cuEventCreate(&raw mut event, flags)) }?;
         Ok(Self { gpu: Arc::clone(gpu), event })
+    }
+
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     /// Marks this point of the stream.

@@ -259,6 +259,21 @@ pub enum MemoryError {
         /// Bytes in all.
         total: u64,
     },
+    /// The device's pool has a limit, and the allocation would pass it.
+    #[error(
+        "the memory pool of {device} is limited to {limit} bytes, of which {used} are in use; {requested} more were asked for: \
+         drop buffers that are no longer needed, or raise the limit with `MemoryPool::set_limit`"
+    )]
+    PoolLimit {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the buffers there are.
+        used: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// The size in bytes does not fit into a `usize`.
     #[error("{len} elements of {element_bytes} bytes are more bytes than can be addressed")]
     SizeOverflow {
@@ -284,6 +299,89 @@ pub enum MemoryError {
         end: usize,
         /// Length of the buffer in elements.
         len: usize,
+    },
+    /// The two parts of one buffer that a copy is between overlap.
+    #[error(
+        "a copy of {len} elements from element {source_start} to element {destination_start} of one buffer overlaps itself; \
+         copy to another buffer first, or in pieces of at most {distance} elements",
+        distance = source_start.abs_diff(*destination_start)
+    )]
+    Overlap {
+        /// First element to copy.
+        source_start: usize,
+        /// Where it goes.
+        destination_start: usize,
+        /// Number of elements.
+        len: usize,
+    },
+    /// A host slice with fewer elements than a two-dimensional copy reaches.
+    #[error(
+        "{rows} rows of {columns} elements, {stride} from one row's start to the next, reach over {needed} elements; the host \
+         slice has {len}"
+    )]
+    HostPlaneTooShort {
+        /// Rows to copy.
+        rows: usize,
+        /// Elements of a row.
+        columns: usize,
+        /// Elements from one row's start to the next.
+        stride: usize,
+        /// Elements that the rows reach over.
+        needed: u128,
+        /// Length of the host slice in elements.
+        len: usize,
+    },
+    /// The two sides of a two-dimensional copy differ in shape.
+    #[error(
+        "a copy needs equal shapes: the source has {source_rows} x {source_columns} elements, the destination \
+             {destination_rows} x {destination_columns}"
+    )]
+    ShapeMismatch {
+        /// Rows to copy.
+        source_rows: usize,
+        /// Elements of each.
+        source_columns: usize,
+        /// Rows of the destination.
+        destination_rows: usize,
+        /// Elements of each.
+        destination_columns: usize,
+    },
+    /// Elements whose bytes are no whole number of elements of another type, or do not start where one may.
+    #[error(
+        "{len} elements of `{from}` ({from_bytes} bytes each) from element {start} of a buffer are no whole elements of `{to}` \
+         ({to_bytes} bytes each, aligned to {to_align}): start and length in bytes must be multiples of {to_bytes}"
+    )]
+    Cast {
+        /// The type of the elements.
+        from: &'static str,
+        /// Size of one in bytes.
+        from_bytes: usize,
+        /// The type that they should become.
+        to: &'static str,
+        /// Size of one in bytes.
+        to_bytes: usize,
+        /// Its alignment in bytes.
+        to_align: usize,
+        /// First element's number in the buffer.
+        start: usize,
+        /// Number of elements.
+        len: usize,
+    },
+    /// The device lacks something that a kind of memory needs.
+    #[error("{what} cannot be had on {device}: {reason}")]
+    Unsupported {
+        /// The kind of memory.
+        what: &'static str,
+        /// The device.
+        device: String,
+        /// What it lacks, and what to do.
+        reason: &'static str,
+    },
+    /// A copy with borrowed or lent host memory on a stream that is being captured: a graph would run it again later.
+    #[error("{operation} cannot be captured into a graph, which would use the host memory again when it is replayed")]
+    Capturing {
+        /// The operation.
+        operation: &'static str,
     },
     /// A two- or three-dimensional view whose extents do not fit the buffer.
     #[error("a view of {shape} elements (row stride {stride}) needs {needed} elements; the buffer has {len}")]

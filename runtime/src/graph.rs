@@ -250,6 +250,10 @@ impl GpuParts {
                     // SAFETY: as above; the source is kept until the graph's launches are done, and does not move.
                     unsafe { graph.add_upload(&after, address(to), start, from.len()) }?
                 }
+                Work::Fill { to, pattern, count } => {
+                    // SAFETY: the range is inside a storage that the graph keeps alive, and was checked when it was recorded.
+                    unsafe { graph.add_fill(&after, address(to), *pattern, *count) }?
+                }
                 // SAFETY: the function lives as long as the graph, which waits for its launches before it goes.
                 Work::Host(work) => unsafe {
                     graph.add_host(&after, call_host, std::ptr::from_ref::<HostWork>(work).cast_mut().cast())

@@ -12,6 +12,7 @@ use warpsmith_device::{GridSliceMut, OwnershipMap};
 mod args;
 mod config;
 mod plan;
+mod shared_args;
 
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;

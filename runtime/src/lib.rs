@@ -74,7 +74,11 @@ pub use event::Event;
 pub use graph::{ExecutableGraph, Graph, GraphNode};
 pub use kernel::{Kernel, KernelAttributes, Occupancy, OccupancyBound, SharedCarveout};
 pub use launch::{Binder, LaunchArg, LaunchConfig, LaunchPlan, PlaneMap, PreparedLaunch, ShapelessMap};
-pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut};
+pub use memory::{
+    BufferError, CopyScope, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceViewMut, HostBuffer, ManagedBuffer,
+    MappedBuffer, MemoryPool, Pending, PinnedBuffer, PitchedBuffer, PitchedSlice, PitchedSliceMut, PoolStatistics,
+    RegisteredBuffer, StagingOptions, StagingRing,
+};
 pub use output::OutputLine;
 pub use profile::{GpuProfile, ParseProfileError};
 pub use registry::{compiled_kernels, failed_targets};

@@ -86,6 +86,7 @@ macro_rules! simulated_test {
 mod failures;
 mod graphs;
 mod kernels;
+mod memory;
 mod seeing;
 
 /// A function of the simulated library.

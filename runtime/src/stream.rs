@@ -561,6 +561,11 @@ impl StreamInner {
         self.id
     }
 
+    /// The device that does the work.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     #[inline]
     pub(crate) fn gpu(&self) -> Option<&GpuQueue> {
         match &self.queue {

@@ -332,3 +332,44 @@ fn nothing_to_do_is_a_graph_too() {
         stream.synchronize().unwrap();
     }
 }
+
+#[test]
+fn memory_that_the_host_reaches_is_not_for_graphs() {
+    // The host may hold a slice of it while the graph is launched, which borrows nothing.
+    for device in kernel_devices() {
+        let stream = device.stream().unwrap();
+        let mut mapped = stream.mapped::<u32>(LEN).unwrap();
+        let refused = stream.capture(|recording| multiply_add::launch(recording, config(), 1, 1, &mut mapped));
+        assert!(text(refused.map(drop).unwrap_err()).contains("memory that a graph cannot use"), "{device}");
+        let mut y = stream.zeroed::<u32>(LEN).unwrap();
+        let refused = stream.capture(|recording| add_into::launch(recording, config(), &mapped, &mut y));
+        assert!(text(refused.map(drop).unwrap_err()).contains("memory that a graph cannot use"), "{device}");
+        assert_eq!(mapped.as_host().unwrap(), [0; LEN]);
+    }
+}
+
+#[test]
+fn fills_of_every_width_are_recorded() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (mut bytes, mut halves) = (stream.zeroed::<u8>(LEN).unwrap(), stream.zeroed::<i16>(LEN).unwrap());
+        let (mut words, mut wide) = (stream.zeroed::<f32>(LEN).unwrap(), stream.zeroed::<u64>(LEN).unwrap());
+        let graph = stream
+            .capture(|recording| {
+                bytes.slice_mut(1..).fill(recording, 0xab)?;
+                halves.slice_mut(3..900).fill(recording, -2)?;
+                words.fill(recording, 1.5)?;
+                wide.fill(recording, 1 << 40)
+            })
+            .unwrap();
+        assert!(graph.to_dot().contains("fill of 999 bytes"), "{}", graph.to_dot());
+        assert_eq!(stream.to_host(&words).unwrap(), [0.0; LEN]);
+        graph.instantiate().unwrap().launch(&stream).unwrap();
+        let found = stream.to_host(&bytes).unwrap();
+        assert!(found[0] == 0 && found[1..].iter().all(|&byte| byte == 0xab), "{device}");
+        let found = stream.to_host(&halves).unwrap();
+        assert!(found[2] == 0 && found[900] == 0 && found[3..900].iter().all(|&half| half == -2), "{device}");
+        assert_eq!(stream.to_host(&words).unwrap(), [1.5; LEN], "{device}");
+        assert_eq!(stream.to_host(&wide).unwrap(), [1 << 40; LEN], "{device}");
+    }
+}

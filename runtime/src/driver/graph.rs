@@ -8,6 +8,7 @@ use cudarc::driver::sys::{CUfunction, CUgraph, CUgraphExec, CUgraphNode};
 
 use super::{Functions, Gpu, GpuFunction, GpuStream, LaunchShape, check};
 use crate::error::DriverError;
+use crate::memory::Pattern;
 
 /// `CUDA_KERNEL_NODE_PARAMS` as the functions without a version in their names take it.
 #[repr(C)]
@@ -96,6 +97,17 @@ pub(super) struct CopyParams {
     width_bytes: usize,
     height: usize,
     depth: usize,
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS`.
+#[repr(C)]
+pub(super) struct FillParams {
+    to: u64,
+    pitch_bytes: usize,
+    value: c_uint,
+    element_bytes: c_uint,
+    width: usize,
+    height: usize,
 }
 
 /// A node of a graph.
@@ -205,6 +217,39 @@ impl GpuGraph {
             call!(
                 self.gpu.functions(),
                 cuGraphAddMemcpyNode(&raw mut node, self.graph, handles(after), after.len(), &raw const copy, context,)
+            )
+        }?;
+        Ok(GpuGraphNode(node))
+    }
+
+    /// Adds a fill with a pattern.
+    ///
+    /// # Safety
+    /// At each launch of the graph `to` is writable for `count` patterns, and aligned to one.
+    pub(crate) unsafe fn add_fill(
+        &self,
+        after: &[GpuGraphNode],
+        to: u64,
+        pattern: Pattern,
+        count: usize,
+    ) -> Result<GpuGraphNode, DriverError> {
+        self.gpu.bind()?;
+        let (value, element_bytes) = (pattern.word(), pattern.bytes() as c_uint);
+        let params = FillParams { to, pitch_bytes: 0, value, element_bytes, width: count, height: 1 };
+        let mut node: CUgraphNode = null_mut();
+        let context = self.gpu.context().cu_ctx();
+        // SAFETY: it writes one handle, and reads the description and as many handles as are said.
+        unsafe {
+            call!(
+                self.gpu.functions(),
+                cuGraphAddMemsetNode(
+                    &raw mut node,
+                    self.graph,
+                    handles(after),
+                    after.len(),
+                    &raw const params,
+                    context
+                )
             )
         }?;
         Ok(GpuGraphNode(node))

@@ -11,7 +11,7 @@ use warpsmith_device::abi::KernelDesc;
 use crate::device::Device;
 use crate::error::{GraphError, Result};
 use crate::launch::{Launch, LaunchConfig, OwnedArguments, OwnedBody};
-use crate::memory::{Access, Storage};
+use crate::memory::{Access, Pattern, Storage};
 use crate::module::LoadedKernel;
 use crate::stream::Stream;
 
@@ -51,6 +51,7 @@ pub(super) enum Work {
     Kernel { launch: RecordedKernel, id: u64 },
     Copy { to: Place, from: Place, bytes: usize },
     Upload { to: Place, from: Box<[MaybeUninit<u8>]> },
+    Fill { to: Place, pattern: Pattern, count: usize },
     Host(Box<HostWork>),
 }
 
@@ -93,6 +94,10 @@ impl Work {
                 // SAFETY: as above; the source is this node's own.
                 unsafe { to.0.copy_from_host_ordered(stream, to.1, from.as_ptr().cast(), from.len()) }
             }
+            Self::Fill { to, pattern, count } => {
+                // SAFETY: as above.
+                unsafe { to.0.fill_ordered(stream, to.1, *pattern, *count) }
+            }
             Self::Host(work) => {
                 work.run();
                 Ok(())
@@ -110,6 +115,7 @@ impl fmt::Display for Work {
             }
             Self::Copy { bytes, .. } => write!(f, "copy of {bytes} bytes"),
             Self::Upload { from, .. } => write!(f, "copy of {} bytes from the host", from.len()),
+            Self::Fill { pattern, count, .. } => write!(f, "fill of {} bytes", count * pattern.bytes()),
             Self::Host(_) => f.write_str("host function"),
         }
     }
@@ -173,6 +179,13 @@ impl Recorder {
             MemoryUse { storage: Arc::clone(&to.0), access: Access::Shared },
         ];
         self.push(Work::Copy { to, from, bytes }, uses)
+    }
+
+    /// Memory filled with a pattern.
+    pub(crate) fn fill(&self, to: &Storage, offset: usize, pattern: Pattern, count: usize) -> Result<()> {
+        let storage = to.for_graph().ok_or(GraphError::Memory)?;
+        let uses = vec![MemoryUse { storage: Arc::clone(&storage), access: Access::Shared }];
+        self.push(Work::Fill { to: (storage, offset), pattern, count }, uses)
     }
 
     /// A copy from the host, whose bytes are kept.

@@ -51,6 +51,20 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         Ok(Self { storage: Storage::new(stream, bytes, fresh, elements)?.into_shared(), len, _elements: PhantomData })
     }
 
+    /// The elements of a storage that holds `len` of them.
+    pub(super) fn from_storage(storage: Arc<Storage>, len: usize) -> Self {
+        debug_assert_eq!(len.checked_mul(size_of::<T>()), Some(storage.bytes()));
+        Self { storage, len, _elements: PhantomData }
+    }
+
+    pub(super) fn into_storage(self) -> Arc<Storage> {
+        self.storage
+    }
+
+    pub(super) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
     /// A buffer with these elements; [`Stream::to_device`].
     ///
     /// # Errors
@@ -261,6 +275,29 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         T: KernelValue,
     {
         self.as_slice_mut().write_from_device(stream, Access::Exclusive, source.into())
+    }
+
+    /// Copies elements within the buffer: those of `source` to as many from `destination` on.
+    ///
+    /// # Errors
+    /// [`MemoryError::Overlap`] when the two parts overlap, [`MemoryError::Range`] when one is not inside the buffer.
+    ///
+    /// # Examples
+    /// ```
+    /// use warpsmith::prelude::*;
+    ///
+    /// let stream = Device::cpu().stream()?;
+    /// let mut numbers = stream.to_device(&[1, 2, 3, 4, 5])?;
+    /// numbers.copy_within(&stream, 0..2, 3)?;
+    /// assert_eq!(stream.to_host(&numbers)?, [1, 2, 3, 1, 2]);
+    /// assert!(numbers.copy_within(&stream, 0..2, 1).is_err());
+    /// # Ok::<(), warpsmith::Error>(())
+    /// ```
+    pub fn copy_within(&mut self, stream: &Stream, source: impl RangeBounds<usize>, destination: usize) -> Result<()>
+    where
+        T: KernelValue,
+    {
+        self.as_slice_mut().copy_within(stream, source, destination)
     }
 
     /// Sets all elements to a value.

@@ -9,6 +9,7 @@ use warpsmith_device::abi::{DeviceElement, KernelValue};
 use warpsmith_device::{Plane, Vector, Volume};
 
 use super::buffer::DeviceBuffer;
+use super::pattern::Pattern;
 use super::storage::{ALIGN, Storage};
 use super::uses::Access;
 use super::view::DeviceViewMut;
@@ -153,7 +154,7 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
         Ok(elements)
     }
 
-    fn offset(&self) -> usize {
+    pub(super) fn offset(&self) -> usize {
         self.start * size_of::<T>()
     }
 
@@ -161,6 +162,11 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
     #[inline]
     pub(crate) fn size_bytes(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// The first element's number in the storage.
+    pub(super) fn start(&self) -> usize {
+        self.start
     }
 
     pub(crate) fn storage(&self) -> &'a Storage {
@@ -324,6 +330,29 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
         unsafe { self.storage.copy_on_device(stream, access, self.offset(), from, bytes) }
     }
 
+    /// Copies elements within the slice: those of `source` to as many from `destination` on.
+    ///
+    /// # Errors
+    /// [`MemoryError::Overlap`] when the two parts overlap, [`MemoryError::Range`] when one is not inside the slice.
+    pub fn copy_within(&mut self, stream: &Stream, source: impl RangeBounds<usize>, destination: usize) -> Result<()>
+    where
+        T: KernelValue,
+    {
+        let (source_start, len) = resolve(&source, self.len)?;
+        let end = destination.saturating_add(len);
+        if end > self.len {
+            return Err(MemoryError::Range { start: destination, end, len: self.len }.into());
+        }
+        if len != 0 && source_start.abs_diff(destination) < len {
+            return Err(MemoryError::Overlap { source_start, destination_start: destination, len }.into());
+        }
+        let bytes = len * size_of::<T>();
+        let from = (self.storage, self.offset() + source_start * size_of::<T>());
+        let to = self.offset() + destination * size_of::<T>();
+        // SAFETY: both parts are inside the slice, which is borrowed by nobody else, and do not overlap.
+        unsafe { self.storage.copy_on_device(stream, Access::Shared, to, from, bytes) }
+    }
+
     /// Sets all elements to a value.
     ///
     /// # Errors
@@ -332,6 +361,10 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
     where
         T: KernelValue,
     {
+        if let Some(pattern) = Pattern::of(&value) {
+            // SAFETY: the slice is inside the storage and borrowed by nobody else; the pattern is an element's bits.
+            return unsafe { self.storage.fill(stream, Access::Shared, self.offset(), pattern, self.len) };
+        }
         // A short run from the host, then copies of what is there, each doubling it.
         let mut done = self.len.min((4096 / size_of::<T>().max(1)).max(1));
         self.slice_mut(..done).copy_from_host(stream, &vec![value; done])?;
@@ -344,7 +377,7 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
         Ok(())
     }
 
-    fn offset(&self) -> usize {
+    pub(super) fn offset(&self) -> usize {
         self.start * size_of::<T>()
     }
 
@@ -352,6 +385,11 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
     #[inline]
     pub(crate) fn size_bytes(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// The first element's number in the storage.
+    pub(super) fn start(&self) -> usize {
+        self.start
     }
 
     pub(crate) fn storage(&self) -> &'a Storage {
@@ -375,7 +413,7 @@ fn vectors<V: Vector>(start: usize, len: usize) -> Result<(usize, usize), Memory
     Err(MemoryError::NotVectors { vector: std::any::type_name::<V>(), lanes: V::LANES, start, len })
 }
 
-fn check_lengths(source_len: usize, destination_len: usize) -> Result<(), MemoryError> {
+pub(super) fn check_lengths(source_len: usize, destination_len: usize) -> Result<(), MemoryError> {
     if source_len == destination_len {
         Ok(())
     } else {

@@ -5,12 +5,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use super::block::GpuBlock;
+use super::pattern::Pattern;
 use super::uses::{Access, Uses};
 use crate::check::{Mark, Piece, Purpose};
 use crate::device::Device;
-use crate::driver::{GpuMemory, code};
+use crate::driver::{Gpu, GpuMemory, Memcpy2d, code};
 use crate::error::{DriverError, Error, MemoryError, Result};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamInner};
 use crate::timeline::WorkKind;
 use crate::work::Work;
 
@@ -24,6 +26,10 @@ pub(crate) struct Storage {
     bytes: usize, // Invariant: bytes behind `place`, alive until drop; 0 exactly for `Place::Empty`.
     place: Place,
     uses: Mutex<Uses>,
+    /// Whether the device's pool counts the bytes.
+    counted: bool,
+    /// Whether the host may hold references into the memory while a device could use it.
+    host_reaches: bool,
     /// Itself, where several may own it: what a graph needs.
     me: OnceLock<Weak<Storage>>,
     /// Whether a graph uses it, so that uses keep to the device's [gate](Device::graph_gate).
@@ -36,7 +42,7 @@ enum Place {
     Empty,
     Host(HostMemory),
     /// `None` only while the storage is dropped.
-    Gpu(Option<GpuMemory>),
+    Gpu(Option<GpuBlock>),
 }
 
 /// What the bytes of fresh memory are.
@@ -53,6 +59,29 @@ pub(crate) struct Elements {
     pub(crate) type_name: &'static str,
     /// Size of one in bytes.
     pub(crate) bytes: usize,
+}
+
+/// Rows to copy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowsCopy {
+    rows: usize,
+    row_bytes: usize,
+}
+
+impl RowsCopy {
+    /// Rows of so many elements, which are inside a storage or without bytes.
+    pub(super) fn new<T>(rows: usize, columns: usize) -> Self {
+        // Where there are no rows, columns may be any number.
+        Self { rows, row_bytes: columns.saturating_mul(size_of::<T>()) }
+    }
+
+    fn bytes(self) -> usize {
+        self.rows.saturating_mul(self.row_bytes)
+    }
+
+    fn memcpy(self) -> Memcpy2d {
+        Memcpy2d::new(self.row_bytes, self.rows)
+    }
 }
 
 /// Memory of the host, for the CPU executor.
@@ -91,6 +120,7 @@ impl Storage {
         } else if let Some(queue) = stream.gpu() {
             let parts = device.parts().expect("a stream with a GPU's queue is of a GPU");
             let allocate = || GpuMemory::new(&queue.stream, bytes, parts.pool.as_ref());
+            device.pool_account().charge(&device, bytes)?;
             let memory = match allocate() {
                 Err(error) if error.code == code::OUT_OF_MEMORY => {
                     // Freed memory may wait in the pool, or for work that is under way.
@@ -100,20 +130,101 @@ impl Storage {
                 }
                 other => other,
             };
-            let memory = memory.map_err(|source| allocation_failed(&device, bytes, source))?;
+            let memory = memory.map_err(|source| {
+                device.pool_account().release(bytes);
+                allocation_failed(&device, bytes, source)
+            })?;
+            // From here on the storage itself frees and accounts for the memory.
+            let storage = Self::of(stream, bytes, Place::Gpu(Some(GpuBlock::Device(memory))), true);
             if fresh == Fresh::Zeroed {
+                let to = storage.pointer().addr() as u64;
                 let seen = stream.see(|| Work::copy(WorkKind::Fill, bytes));
                 // SAFETY: the memory was allocated just now with these bytes, in this stream's order.
-                unsafe { queue.stream.set_bytes(memory.address(), 0, bytes) }
-                    .map_err(|source| failed("zeroing", bytes, source))?;
+                unsafe { queue.stream.set_bytes(to, 0, bytes) }.map_err(|source| failed("zeroing", bytes, source))?;
                 seen.end();
             }
-            Place::Gpu(Some(memory))
+            return Ok(storage);
         } else {
-            Place::Host(HostMemory::new(&device, bytes, fresh, elements)?)
+            device.pool_account().charge(&device, bytes)?;
+            let memory = HostMemory::new(&device, bytes, fresh, elements);
+            Place::Host(memory.inspect_err(|_| device.pool_account().release(bytes))?)
         };
-        let uses = Mutex::new(Uses::new(stream.inner()));
-        Ok(Self { device, bytes, place, uses, me: OnceLock::new(), in_graph: AtomicBool::new(false) })
+        let counted = bytes != 0;
+        Ok(Self::of(stream, bytes, place, counted))
+    }
+
+    /// Memory that the host reaches too: on a GPU a block that is made by `allocate`, on the executor its own, zeroed. The
+    /// device's pool does not count it.
+    pub(super) fn shared_with_host(
+        stream: &Stream,
+        bytes: usize,
+        elements: Elements,
+        allocate: impl FnOnce(&Arc<Gpu>) -> Result<GpuBlock>,
+    ) -> Result<Self> {
+        let device = stream.device();
+        if bytes == 0 {
+            return Ok(Self::of(stream, 0, Place::Empty, false).reached_by_host());
+        }
+        let Some(parts) = device.parts() else {
+            let memory = HostMemory::new(device, bytes, Fresh::Zeroed, elements)?;
+            return Ok(Self::of(stream, bytes, Place::Host(memory), false).reached_by_host());
+        };
+        let block = Place::Gpu(Some(allocate(&parts.gpu)?));
+        let storage = Self::of(stream, bytes, block, false).reached_by_host();
+        let start = storage.host_pointer().expect("the block is one that the host reaches");
+        // SAFETY: the block has these bytes, the host reaches it, and nobody else knows it yet.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(storage)
+    }
+
+    fn reached_by_host(mut self) -> Self {
+        self.host_reaches = true;
+        self
+    }
+
+    fn of(stream: &Stream, bytes: usize, place: Place, counted: bool) -> Self {
+        Self {
+            device: stream.device().clone(),
+            bytes,
+            place,
+            uses: Mutex::new(Uses::new(stream.inner())),
+            counted,
+            host_reaches: false,
+            me: OnceLock::new(),
+            in_graph: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the host finds the memory, where it reaches it.
+    pub(super) fn host_pointer(&self) -> Option<*mut u8> {
+        match &self.place {
+            Place::Empty => Some(std::ptr::without_provenance_mut(ALIGN)),
+            Place::Host(memory) => Some(memory.ptr.as_ptr()),
+            Place::Gpu(block) => block.as_ref().and_then(GpuBlock::host_pointer),
+        }
+    }
+
+    /// Waits until the host may use the memory: for what writes it, and before it is written for all that uses it. Reports
+    /// what the work that wrote it did wrong.
+    pub(super) fn wait_on_host(&self, access: Access) -> Result<()> {
+        let (streams, writers) = {
+            let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            (uses.before(access), uses.before(Access::Read))
+        };
+        for stream in &streams {
+            if let Some(queue) = stream.gpu() {
+                queue
+                    .stream
+                    .synchronize()
+                    .map_err(|source| failed("waiting for the work on memory", self.bytes, source))?;
+            }
+        }
+        writers.iter().find_map(|stream| stream.take_fault()).map_or(Ok(()), Err)
+    }
+
+    /// The other streams whose work has written the memory.
+    pub(super) fn other_writers(&self, stream: &Stream) -> Vec<Arc<StreamInner>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).other_writers(stream.inner())
     }
 
     /// Lets graphs own it too.
@@ -126,9 +237,9 @@ impl Storage {
     /// For a graph, which keeps the memory alive and uses it later: from here on uses keep to the device's gate. `None` for memory that
     /// a graph cannot have.
     pub(crate) fn for_graph(&self) -> Option<Arc<Self>> {
-        // All places are named: memory that the host may hold references into is not for graphs, whose replays borrow nothing.
-        match self.place {
-            Place::Empty | Place::Host(_) | Place::Gpu(_) => {}
+        // Memory that the host may hold references into is not for graphs, whose replays borrow nothing.
+        if self.host_reaches {
+            return None;
         }
         let shared = self.me.get()?.upgrade()?;
         self.in_graph.store(true, Ordering::Release);
@@ -157,7 +268,7 @@ impl Storage {
             Place::Empty => std::ptr::without_provenance_mut(ALIGN),
             Place::Host(memory) => memory.ptr.as_ptr(),
             Place::Gpu(memory) => {
-                let address = memory.as_ref().map_or(0, GpuMemory::address);
+                let address = memory.as_ref().map_or(0, GpuBlock::address);
                 std::ptr::without_provenance_mut(usize::try_from(address).expect("addresses have 64 bits"))
             }
         }
@@ -279,6 +390,321 @@ impl Storage {
         writers.iter().find_map(|writer| writer.take_fault()).map_or(Ok(()), Err)
     }
 
+    /// Starts a copy from the host to `offset`; on the executor it is over when this returns.
+    ///
+    /// # Safety
+    /// As [`Self::copy_from_host`], and `from` is readable until the copy is over in stream order.
+    pub(super) unsafe fn start_from_host(
+        &self,
+        stream: &Stream,
+        access: Access,
+        offset: usize,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<()> {
+        debug_assert!(offset + bytes <= self.bytes);
+        stream.check_device(self)?;
+        stream.not_recording("a copy with page-locked memory")?;
+        let (Place::Gpu(Some(memory)), Some(queue)) = (&self.place, stream.gpu()) else {
+            // SAFETY: the caller answers for both sides.
+            return unsafe { self.copy_from_host(stream, access, offset, from, bytes) };
+        };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _gate = self.gate(stream);
+        self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToDevice, bytes));
+        // SAFETY: the caller answers for both sides.
+        let started = unsafe { queue.stream.copy_from_host(memory.address() + offset as u64, from, bytes) };
+        started.map_err(|source| failed("a copy to the device", bytes, source))?;
+        seen.end();
+        Ok(())
+    }
+
+    /// Starts a copy from `offset` to the host; on the executor it is over when this returns.
+    ///
+    /// # Safety
+    /// `offset + bytes` is inside the storage, and `to` is writable until the copy is over in stream order.
+    pub(super) unsafe fn start_to_host(&self, stream: &Stream, offset: usize, to: *mut u8, bytes: usize) -> Result<()> {
+        debug_assert!(offset + bytes <= self.bytes);
+        stream.check_device(self)?;
+        stream.not_recording("a copy with page-locked memory")?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _gate = self.gate(stream);
+        self.order(stream, Access::Read).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToHost, bytes));
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: the caller answers for both sides.
+                unsafe { to.copy_from_nonoverlapping(memory.ptr.as_ptr().add(offset), bytes) };
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) => {
+                // SAFETY: the caller answers for both sides.
+                unsafe { queue.stream.copy_to_host(to, memory.address() + offset as u64, bytes) }
+                    .map_err(|source| failed("a copy to the host", bytes, source))?;
+            }
+            _ => unreachable!("the stream is of the storage's device"),
+        }
+        seen.end();
+        Ok(())
+    }
+
+    /// Waits for copies that were started on the stream, and reports what its work did wrong.
+    pub(super) fn wait_for_copy(&self, stream: &Stream) -> Result<()> {
+        stream.synchronize()?;
+        self.other_writers(stream).iter().find_map(|writer| writer.take_fault()).map_or(Ok(()), Err)
+    }
+
+    /// Fills elements with a pattern.
+    ///
+    /// # Safety
+    /// `offset` is aligned to the pattern, `count` of which are inside the storage from there; nobody else uses that part,
+    /// except in stream order; and the pattern is an element's bits.
+    pub(super) unsafe fn fill(
+        &self,
+        stream: &Stream,
+        access: Access,
+        offset: usize,
+        pattern: Pattern,
+        count: usize,
+    ) -> Result<()> {
+        let bytes = count * pattern.bytes();
+        debug_assert!(offset + bytes <= self.bytes);
+        stream.check_device(self)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        if let Some(recorder) = stream.recorder() {
+            return recorder.fill(self, offset, pattern, count);
+        }
+        let _gate = self.gate(stream);
+        self.order(stream, access).map_err(|source| failed("ordering a fill", bytes, source))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_ordered(stream, offset, pattern, count) }
+    }
+
+    /// As [`Self::fill`], of a use that was ordered.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn fill_ordered(
+        &self,
+        stream: &Stream,
+        offset: usize,
+        pattern: Pattern,
+        count: usize,
+    ) -> Result<()> {
+        let bytes = count * pattern.bytes();
+        let seen = stream.see(|| Work::copy(WorkKind::Fill, bytes));
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                // SAFETY: the caller answers for the memory.
+                unsafe {
+                    let to = memory.ptr.as_ptr().add(offset);
+                    match pattern {
+                        Pattern::Byte(value) => to.write_bytes(value, bytes),
+                        Pattern::Half(value) => (0..count).for_each(|at| to.cast::<u16>().add(at).write(value)),
+                        Pattern::Word(value) => (0..count).for_each(|at| to.cast::<u32>().add(at).write(value)),
+                    }
+                }
+                if let Some(watched) = &memory.watched {
+                    watched.mark(offset, bytes, Mark::Init);
+                }
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) => {
+                let to = memory.address() + offset as u64;
+                // SAFETY: the caller answers for the memory.
+                let filled = unsafe {
+                    match pattern {
+                        Pattern::Byte(value) => queue.stream.set_bytes(to, value, count),
+                        Pattern::Half(value) => queue.stream.set_halves(to, value, count),
+                        Pattern::Word(value) => queue.stream.set_words(to, value, count),
+                    }
+                };
+                filled.map_err(|source| failed("a fill", bytes, source))?;
+            }
+            _ => unreachable!("the stream is of the storage's device"),
+        }
+        seen.end();
+        Ok(())
+    }
+
+    /// Copies from another GPU's storage.
+    ///
+    /// # Safety
+    /// As [`Self::copy_on_device`].
+    pub(super) unsafe fn copy_from_peer(
+        &self,
+        stream: &Stream,
+        access: Access,
+        offset: usize,
+        from: (&Self, usize),
+        bytes: usize,
+    ) -> Result<()> {
+        let (source, source_offset) = from;
+        debug_assert!(offset + bytes <= self.bytes && source_offset + bytes <= source.bytes);
+        stream.check_device(self)?;
+        stream.not_recording("a copy between devices")?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _gate = self.gate(stream).or_else(|| source.gate(stream));
+        self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let (Place::Gpu(Some(to)), Place::Gpu(Some(from)), Some(queue), Some(peer)) =
+            (&self.place, &source.place, stream.gpu(), source.device.parts())
+        else {
+            unreachable!("both storages are of GPUs")
+        };
+        let (to, from) = (to.address() + offset as u64, from.address() + source_offset as u64);
+        let mut uses = source.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
+        // SAFETY: the caller answers for both sides; `lend` orders the source's.
+        let copied = uses.lend(stream.inner(), || unsafe { queue.stream.copy_from_peer(to, &peer.gpu, from, bytes) });
+        copied.map_err(|source| failed("a copy between devices", bytes, source))?;
+        seen.end();
+        Ok(())
+    }
+
+    /// Starts a copy of rows from the host: offset and pitch in bytes of this side, address and pitch of the host's. On the
+    /// executor it is over when this returns.
+    ///
+    /// # Safety
+    /// The rows are inside the storage and used by nobody else except in stream order; the host's are readable until the copy
+    /// is over in stream order.
+    pub(super) unsafe fn start_rows_from_host(
+        &self,
+        stream: &Stream,
+        access: Access,
+        to: (usize, usize),
+        from: (*const u8, usize),
+        copy: RowsCopy,
+    ) -> Result<()> {
+        stream.check_device(self)?;
+        stream.not_recording("a copy of rows")?;
+        let (bytes, ((offset, pitch), (host, host_pitch))) = (copy.bytes(), (to, from));
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _gate = self.gate(stream);
+        self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToDevice, bytes));
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                for row in 0..copy.rows {
+                    let start = offset + row * pitch;
+                    // SAFETY: the caller answers for both sides.
+                    unsafe {
+                        let to = memory.ptr.as_ptr().add(start);
+                        to.copy_from_nonoverlapping(host.add(row * host_pitch), copy.row_bytes);
+                    }
+                    if let Some(watched) = &memory.watched {
+                        watched.mark(start, copy.row_bytes, Mark::Init);
+                    }
+                }
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) => {
+                let rows = copy.memcpy().with_host_source(host, host_pitch);
+                let rows = rows.into_device(memory.address() + offset as u64, pitch);
+                // SAFETY: the caller answers for both sides.
+                let started = unsafe { queue.stream.copy_rows(&rows) };
+                started.map_err(|source| failed("a copy of rows to the device", bytes, source))?;
+            }
+            _ => unreachable!("the stream is of the storage's device"),
+        }
+        seen.end();
+        Ok(())
+    }
+
+    /// As [`Self::start_rows_from_host`], to the host.
+    ///
+    /// # Safety
+    /// The rows are inside the storage; the host's are writable until the copy is over in stream order.
+    pub(super) unsafe fn start_rows_to_host(
+        &self,
+        stream: &Stream,
+        from: (usize, usize),
+        to: (*mut u8, usize),
+        copy: RowsCopy,
+    ) -> Result<()> {
+        stream.check_device(self)?;
+        stream.not_recording("a copy of rows")?;
+        let (bytes, ((offset, pitch), (host, host_pitch))) = (copy.bytes(), (from, to));
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _gate = self.gate(stream);
+        self.order(stream, Access::Read).map_err(|source| failed("ordering a copy", bytes, source))?;
+        let seen = stream.see(|| Work::copy(WorkKind::CopyToHost, bytes));
+        match (&self.place, stream.gpu()) {
+            (Place::Host(memory), _) => {
+                let _held = memory.access.lock().unwrap_or_else(PoisonError::into_inner);
+                for row in 0..copy.rows {
+                    // SAFETY: the caller answers for both sides.
+                    unsafe {
+                        let from = memory.ptr.as_ptr().add(offset + row * pitch);
+                        host.add(row * host_pitch).copy_from_nonoverlapping(from, copy.row_bytes);
+                    }
+                }
+            }
+            (Place::Gpu(Some(memory)), Some(queue)) => {
+                let rows = copy.memcpy().with_source(memory.address() + offset as u64, pitch);
+                // SAFETY: the caller answers for both sides.
+                let started = unsafe { queue.stream.copy_rows(&rows.into_host(host, host_pitch)) };
+                started.map_err(|source| stream.work_failed(source))?;
+            }
+            _ => unreachable!("the stream is of the storage's device"),
+        }
+        seen.end();
+        Ok(())
+    }
+
+    /// Copies rows within a device: offset and pitch in bytes of both sides.
+    ///
+    /// # Safety
+    /// Both sides' rows are inside their storages and do not overlap; nobody else uses the destination's, except in stream
+    /// order.
+    pub(super) unsafe fn copy_rows_on_device(
+        &self,
+        stream: &Stream,
+        access: Access,
+        to: (usize, usize),
+        from: (&Self, usize, usize),
+        copy: RowsCopy,
+    ) -> Result<()> {
+        let (bytes, (source, source_offset, source_pitch), (offset, pitch)) = (copy.bytes(), from, to);
+        stream.check_device(self)?;
+        stream.not_recording("a copy of rows")?;
+        stream.check_device(source)?;
+        let (Some(queue), true) = (stream.gpu(), bytes != 0) else {
+            for row in 0..if bytes == 0 { 0 } else { copy.rows } {
+                let (to, from) = (offset + row * pitch, (source, source_offset + row * source_pitch));
+                // SAFETY: the caller answers for both sides.
+                unsafe { self.copy_on_device(stream, access, to, from, copy.row_bytes) }?;
+            }
+            return Ok(());
+        };
+        let _gate = self.gate(stream).or_else(|| source.gate(stream));
+        let ordered = source.order(stream, Access::Read).and_then(|()| self.order(stream, access));
+        ordered.map_err(|source| failed("ordering a copy", bytes, source))?;
+        let (Place::Gpu(Some(to)), Place::Gpu(Some(from))) = (&self.place, &source.place) else {
+            unreachable!("the stream is of both storages' device")
+        };
+        let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
+        let rows = copy.memcpy().with_source(from.address() + source_offset as u64, source_pitch);
+        let rows = rows.into_device(to.address() + offset as u64, pitch);
+        // SAFETY: the caller answers for both sides.
+        let copied = unsafe { queue.stream.copy_rows(&rows) };
+        copied.map_err(|source| failed("a copy of rows on the device", bytes, source))?;
+        seen.end();
+        Ok(())
+    }
+
     /// Copies within a device.
     ///
     /// # Safety
@@ -379,6 +805,9 @@ impl HostMemory {
 
 impl Drop for Storage {
     fn drop(&mut self) {
+        if self.counted {
+            self.device.pool_account().release(self.bytes);
+        }
         let Place::Gpu(memory) = &mut self.place else { return };
         let Some(memory) = memory.take() else { return };
         let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -397,17 +826,17 @@ impl Drop for Storage {
     }
 }
 
-fn failed(operation: &'static str, bytes: usize, source: DriverError) -> MemoryError {
+pub(super) fn failed(operation: &'static str, bytes: usize, source: DriverError) -> MemoryError {
     MemoryError::Driver { operation, bytes: bytes as u64, source }
 }
 
-fn out_of_memory(device: &Device, bytes: usize) -> Error {
+pub(super) fn out_of_memory(device: &Device, bytes: usize) -> Error {
     let info = device.memory_info().map_or((0, 0), |info| (info.free, info.total));
     let (free, total) = info;
     MemoryError::OutOfMemory { device: device.to_string(), requested: bytes as u64, free, total }.into()
 }
 
-fn allocation_failed(device: &Device, bytes: usize, source: DriverError) -> Error {
+pub(super) fn allocation_failed(device: &Device, bytes: usize, source: DriverError) -> Error {
     if source.code == code::OUT_OF_MEMORY {
         return out_of_memory(device, bytes);
     }

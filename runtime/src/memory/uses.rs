@@ -91,10 +91,39 @@ impl Uses {
         }
     }
 
+    /// Has `foreign`, a stream of another device, read the memory by `copy`, which is given to it after the writes before. The
+    /// memory itself remembers its own streams only: one of them waits for the copy.
+    pub(crate) fn lend(
+        &mut self,
+        foreign: &Arc<StreamInner>,
+        copy: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        for entry in self.entries.iter().filter(|entry| entry.wrote_at != 0) {
+            foreign.wait_for(&entry.stream)?;
+        }
+        copy()?;
+        let own = self.entries.last().map(|entry| Arc::clone(&entry.stream));
+        let own = own.expect("a use is always remembered: the last one is noted after others are forgotten");
+        if own.wait_for(foreign).is_err()
+            && let Some(queue) = foreign.gpu()
+        {
+            // What no stream waits for, the host does.
+            queue.stream.synchronize()?;
+        }
+        self.note(&own, Access::Read);
+        Ok(())
+    }
+
     /// The other streams that have written the memory, as far as they are remembered.
     pub(crate) fn other_writers(&self, stream: &Arc<StreamInner>) -> Vec<Arc<StreamInner>> {
         let writers = self.entries.iter().filter(|entry| entry.wrote_at != 0 && entry.stream.id() != stream.id());
         writers.map(|entry| Arc::clone(&entry.stream)).collect()
+    }
+
+    /// The streams whose work, as it stands, comes before a use by the host.
+    pub(crate) fn before(&self, access: Access) -> Vec<Arc<StreamInner>> {
+        let counts = |entry: &&Use| access != Access::Read || entry.wrote_at != 0;
+        self.entries.iter().filter(counts).map(|entry| Arc::clone(&entry.stream)).collect()
     }
 
     /// A stream after whose work, as it stands, all uses are done.

@@ -22,8 +22,13 @@ const NOT_FOUND: u32 = 500;
 const NOT_READY: u32 = 600;
 const ILLEGAL_ADDRESS: u32 = 700;
 
+/// Bytes of a block that are overwritten when it is made and freed; of huge ones the host then never gives all.
+const MARKED: usize = 16 << 20;
+
 /// `init` (answer of `cuInit`), `version`, `gpus`, `major`, `minor`, `pools`, `memory` (bytes), `lenient` (whether kernels
-/// that the simulation does not know do nothing).
+/// that the simulation does not know do nothing), `pinned` (bytes of page-locked memory), `concurrent` (whether the host may
+/// touch managed memory while kernels run), `peer` (whether GPUs reach each other), `reuse` (whether the pool gives a freed
+/// block out again: at once on the stream that freed it, elsewhere once that free was passed).
 fn setting(key: &str, default: u64) -> u64 {
     let all = std::env::var("SIMULATED_CUDA").unwrap_or_default();
     let found = all.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key);
@@ -33,16 +38,18 @@ fn setting(key: &str, default: u64) -> u64 {
 #[derive(Clone)]
 enum Op {
     CopyIn { to: u64, bytes: Vec<u8> },
+    /// From page-locked memory, which is read when the copy's turn comes.
+    CopyInLate { to: u64, from: usize, bytes: usize },
     Copy { to: u64, from: u64, bytes: usize },
-    CopyOut { to: usize, from: u64, bytes: usize },
-    Set { to: u64, value: u8, bytes: usize },
+    /// `locked`: to page-locked memory, which must still be there then.
+    CopyOut { to: usize, from: u64, bytes: usize, locked: bool },
+    Rows(Memcpy2d),
+    Set { to: u64, value: u32, width: usize, count: usize },
     Free { address: u64 },
     Wait { stream: usize, position: u64 },
     Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64, barrier: u64 },
     /// Keeps the stream busy until the test lets it go.
     Hold,
-    /// A copy from host memory, read when its turn comes.
-    Upload { to: u64, from: usize, bytes: usize },
     Host { function: usize, data: usize },
 }
 
@@ -58,6 +65,36 @@ struct Node {
 struct Exec {
     nodes: Vec<Node>,
     last: Event,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Memcpy2d {
+    source_x: usize,
+    source_y: usize,
+    source_type: u32,
+    source_host: usize,
+    source_device: u64,
+    source_array: usize,
+    source_pitch: usize,
+    to_x: usize,
+    to_y: usize,
+    to_type: u32,
+    to_host: usize,
+    to_device: u64,
+    to_array: usize,
+    to_pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+/// A block that was freed on a stream, at a position of its queue.
+struct Freed {
+    address: u64,
+    bytes: usize,
+    stream: usize,
+    position: u64,
 }
 
 #[derive(Default)]
@@ -84,6 +121,17 @@ struct State {
     events: BTreeMap<usize, Event>,
     /// Address and size of what is allocated.
     memory: BTreeMap<u64, usize>,
+    /// Address and size of what is page-locked.
+    host: BTreeMap<usize, usize>,
+    /// What of `memory` is the pool's.
+    pooled: BTreeMap<u64, usize>,
+    pool_used_high: u64,
+    pool_reserved: u64,
+    pool_reserved_high: u64,
+    freed: Vec<Freed>,
+    /// Frees that are still to be passed of blocks that were given out again.
+    given_again: Vec<u64>,
+    capturing: bool,
     entries: Vec<String>,
     /// The address of the one variable that modules have, a `u32`; 0 until somebody asks for it.
     variable: u64,
@@ -127,11 +175,73 @@ impl State {
     fn check(&mut self, address: u64, bytes: usize) -> bool {
         let block = self.memory.range(..=address).next_back();
         let inside = block.is_some_and(|(&start, &size)| address + bytes as u64 <= start + size as u64);
+        // Kernels reach page-locked memory of the host too.
+        let inside = inside || self.is_locked(address as usize, bytes);
         if !inside {
             self.sticky = ILLEGAL_ADDRESS;
             self.calls.push(format!("illegal address: {bytes} bytes"));
         }
         inside
+    }
+
+    /// Whether a range of the host is page-locked.
+    fn is_locked(&self, start: usize, bytes: usize) -> bool {
+        let block = self.host.range(..=start).next_back();
+        block.is_some_and(|(&first, &size)| start + bytes <= first + size)
+    }
+
+    /// Notes a late access to page-locked memory that is not there any more.
+    fn check_host(&mut self, start: usize, bytes: usize) -> bool {
+        let inside = self.is_locked(start, bytes);
+        if !inside {
+            self.sticky = ILLEGAL_ADDRESS;
+            self.calls.push("late access to host memory".to_owned());
+        }
+        inside
+    }
+
+    fn pool_used(&self) -> u64 {
+        self.pooled.values().map(|&bytes| bytes as u64).sum()
+    }
+
+    /// Gives a block of the pool out, one that was freed where that is allowed.
+    fn allocate_pooled(&mut self, bytes: usize, stream: usize) -> Result<u64, u32> {
+        let passed = |freed: &Freed, streams: &BTreeMap<usize, Stream>| {
+            freed.stream == stream || streams.get(&freed.stream).is_none_or(|queue| queue.done >= freed.position)
+        };
+        let again = self.freed.iter().position(|freed| freed.bytes == bytes && passed(freed, &self.streams));
+        let block = match again.filter(|_| setting("reuse", 0) != 0) {
+            Some(at) => {
+                let freed = self.freed.swap_remove(at);
+                if self.memory.insert(freed.address, bytes).is_some() {
+                    self.given_again.push(freed.address);
+                }
+                self.calls.push("reuse".to_owned());
+                freed.address
+            }
+            None => self.allocate(bytes)?,
+        };
+        self.pooled.insert(block, bytes);
+        let used = self.pool_used();
+        self.pool_used_high = self.pool_used_high.max(used);
+        self.pool_reserved = self.pool_reserved.max(used);
+        self.pool_reserved_high = self.pool_reserved_high.max(self.pool_reserved);
+        Ok(block)
+    }
+
+    fn rows(&mut self, copy: &Memcpy2d) {
+        for row in 0..copy.height {
+            let (from, to) = (row * copy.source_pitch, row * copy.to_pitch);
+            let mut side = |kind: u32, host: usize, device: u64, offset: usize| match kind {
+                1 => Some(host + offset),
+                _ => self.check(device + offset as u64, copy.width).then_some(device as usize + offset),
+            };
+            let from = side(copy.source_type, copy.source_host, copy.source_device, from);
+            let to = side(copy.to_type, copy.to_host, copy.to_device, to);
+            let (Some(from), Some(to)) = (from, to) else { return };
+            // SAFETY: device sides were checked just now; host sides are the caller's promise.
+            unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, copy.width) };
+        }
     }
 
     /// Does a stream's work up to a position; false when it is held up.
@@ -172,18 +282,26 @@ impl State {
                 Op::CopyIn { to, bytes } if self.check(to, bytes.len()) => {
                     (to as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
                 }
+                Op::CopyInLate { to, from, bytes } if self.check(to, bytes) && self.check_host(from, bytes) => {
+                    (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
+                }
+                Op::Rows(copy) => self.rows(&copy),
                 Op::Copy { to, from, bytes } if self.check(to, bytes) && self.check(from, bytes) => {
                     (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
                 }
-                Op::CopyOut { to, from, bytes } if self.check(from, bytes) => {
-                    (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
-                }
-                Op::Set { to, value, bytes } if self.check(to, bytes) => (to as *mut u8).write_bytes(value, bytes),
-                Op::Upload { to, from, bytes } if self.check(to, bytes) => {
+                Op::CopyOut { to, from, bytes, locked }
+                    if self.check(from, bytes) && (!locked || self.check_host(to, bytes)) =>
+                {
                     (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
                 }
                 Op::Host { function, data } => {
                     std::mem::transmute::<usize, extern "C" fn(usize)>(function)(data);
+                }
+                Op::Set { to, value, width, count } if self.check(to, width * count) => {
+                    for at in 0..count {
+                        let to = (to as *mut u8).add(at * width);
+                        to.copy_from_nonoverlapping(value.to_le_bytes().as_ptr(), width);
+                    }
                 }
                 Op::Free { address } => self.free(address),
                 Op::Launch { entry, grid, memory, len, record, launch, barrier } => {
@@ -198,10 +316,16 @@ impl State {
     }
 
     unsafe fn free(&mut self, address: u64) {
-        if let Some(bytes) = self.memory.remove(&address) {
+        if let Some(at) = self.given_again.iter().position(|&given| given == address) {
+            self.given_again.swap_remove(at);
+            let bytes = self.memory[&address];
+            // SAFETY: as below; whoever has the block now writes it after this.
+            unsafe { (address as *mut u8).write_bytes(0xdd, bytes.min(MARKED)) };
+        } else if let Some(bytes) = self.memory.remove(&address) {
+            self.pooled.remove(&address);
             // Kept, so that a late access finds poison instead of somebody else's memory.
             // SAFETY: the block was allocated with this size and is never given back to the host.
-            unsafe { (address as *mut u8).write_bytes(0xdd, bytes) };
+            unsafe { (address as *mut u8).write_bytes(0xdd, bytes.min(MARKED)) };
         }
     }
 
@@ -334,7 +458,7 @@ impl State {
         // SAFETY: the callers ask for at least one byte.
         let block = unsafe { std::alloc::alloc(layout) };
         // SAFETY: allocated just now.
-        unsafe { block.write_bytes(0xa5, bytes) };
+        unsafe { block.write_bytes(0xa5, bytes.min(MARKED)) };
         self.memory.insert(block as u64, bytes);
         Ok(block as u64)
     }
@@ -410,6 +534,8 @@ driver! {
         *value = match attribute {
             1 | 2 | 3 => 1024,
             4 => 64,
+            51 => 32,
+            89 => setting("concurrent", 1) as c_int,
             5 => i32::MAX,
             6 | 7 => 65_535,
             8 => 48 << 10,
@@ -452,9 +578,17 @@ driver! {
         }
     }
     cuMemFree_v2(address: u64) { state().free(address); SUCCESS }
-    cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, _stream: usize) {
-        if pool != 64 { return INVALID_VALUE; }
+    cuMemAllocManaged(address: *mut u64, bytes: usize, flags: c_uint) {
+        if flags != 1 { return INVALID_VALUE; }
+        state().calls.push("allocate managed".to_owned());
         cuMemAlloc_v2(address, bytes)
+    }
+    cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, stream: usize) {
+        if pool != 64 { return INVALID_VALUE; }
+        match state().allocate_pooled(bytes, stream) {
+            Ok(block) => { *address = block; SUCCESS }
+            Err(code) => code,
+        }
     }
     cuMemPoolCreate(pool: *mut usize, props: *const u32) {
         // Pinned memory, no export, on one of the devices.
@@ -464,28 +598,127 @@ driver! {
     }
     cuMemPoolDestroy(_pool: usize) { state().calls.push("destroy pool".to_owned()); SUCCESS }
     cuMemPoolSetAttribute(_pool: usize, attribute: c_uint, value: *mut u64) {
-        if attribute == 4 && *value == u64::MAX { SUCCESS } else { INVALID_VALUE }
-    }
-    cuMemFreeAsync(address: u64, stream: usize) { state().push(stream, Op::Free { address }) }
-    cuMemPoolTrimTo(_pool: *mut c_void, _keep: usize) { state().calls.push("trim".to_owned()); SUCCESS }
-    cuMemHostAlloc(host: *mut *mut c_void, bytes: usize, _flags: c_uint) {
-        let block = std::alloc::alloc(std::alloc::Layout::from_size_align(bytes, 4096).expect("a small size"));
-        *host = block.cast();
-        state().calls.push("allocate host".to_owned());
+        let mut state = state();
+        match (attribute, *value) {
+            (4, u64::MAX) => {}
+            (6, 0) => state.pool_reserved_high = state.pool_reserved,
+            (8, 0) => state.pool_used_high = state.pool_used(),
+            _ => return INVALID_VALUE,
+        }
         SUCCESS
     }
-    cuMemFreeHost(_host: *mut c_void) { state().calls.push("free host".to_owned()); SUCCESS }
+    cuMemPoolGetAttribute(pool: usize, attribute: c_uint, value: *mut u64) {
+        if pool != 64 { return INVALID_VALUE; }
+        let state = state();
+        *value = match attribute {
+            5 => state.pool_reserved,
+            6 => state.pool_reserved_high,
+            7 => state.pool_used(),
+            8 => state.pool_used_high,
+            _ => return INVALID_VALUE,
+        };
+        SUCCESS
+    }
+    cuMemPoolSetAccess(pool: usize, access: *const [u32; 3], count: usize) {
+        if pool != 64 || count != 1 { return INVALID_VALUE; }
+        let [kind, device, flags] = *access;
+        state().calls.push(format!("pool access of {kind}, {device}: {flags}"));
+        SUCCESS
+    }
+    cuMemFreeAsync(address: u64, stream: usize) {
+        let mut state = state();
+        let Some(&bytes) = state.memory.get(&address) else { return INVALID_VALUE };
+        let answer = state.push(stream, Op::Free { address });
+        let position = state.streams[&stream].given();
+        state.freed.push(Freed { address, bytes, stream, position });
+        answer
+    }
+    cuMemPoolTrimTo(_pool: *mut c_void, keep: usize) {
+        let mut state = state();
+        state.calls.push("trim".to_owned());
+        state.pool_reserved = state.pool_used().max(state.pool_reserved.min(keep as u64));
+        SUCCESS
+    }
+    cuMemHostAlloc(host: *mut *mut c_void, bytes: usize, _flags: c_uint) {
+        let mut state = state();
+        let used: usize = state.host.values().sum();
+        if (used + bytes) as u64 > setting("pinned", 1 << 40) { return OUT_OF_MEMORY; }
+        // Zeroed, so that a large block takes memory of the host only where it is touched.
+        let block = std::alloc::alloc_zeroed(std::alloc::Layout::from_size_align(bytes, 4096).expect("a small size"));
+        *host = block.cast();
+        state.host.insert(block as usize, bytes);
+        state.calls.push("allocate host".to_owned());
+        SUCCESS
+    }
+    cuMemFreeHost(host: *mut c_void) {
+        let mut state = state();
+        let Some(bytes) = state.host.remove(&(host as usize)) else { return INVALID_VALUE };
+        // Kept, so that a late read finds poison.
+        host.cast::<u8>().write_bytes(0xdd, bytes.min(MARKED));
+        state.calls.push("free host".to_owned());
+        SUCCESS
+    }
+    cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uint) {
+        let mut state = state();
+        if flags != 1 { return INVALID_VALUE; }
+        let used: usize = state.host.values().sum();
+        if (used + bytes) as u64 > setting("pinned", 1 << 40) { return OUT_OF_MEMORY; }
+        state.host.insert(host as usize, bytes);
+        state.calls.push("register host".to_owned());
+        SUCCESS
+    }
+    cuMemHostUnregister(host: *mut c_void) {
+        let mut state = state();
+        if state.host.remove(&(host as usize)).is_none() { return INVALID_VALUE; }
+        state.calls.push("unregister host".to_owned());
+        SUCCESS
+    }
     cuMemHostGetDevicePointer_v2(address: *mut u64, host: *mut c_void, _flags: c_uint) { *address = host as u64; SUCCESS }
-    cuPointerGetAttribute(_value: *mut c_void, _attribute: c_uint, _address: u64) { INVALID_VALUE }
+    cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: u64) {
+        if attribute != 2 || !state().is_locked(address as usize, 1) { return INVALID_VALUE; }
+        *value.cast::<c_uint>() = 1;
+        SUCCESS
+    }
     cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, bytes: usize, stream: usize) {
+        let mut state_now = state();
+        if state_now.is_locked(from as usize, bytes) {
+            return state_now.push(stream, Op::CopyInLate { to, from: from as usize, bytes });
+        }
+        drop(state_now);
         let bytes = std::slice::from_raw_parts(from, bytes).to_vec();
         state().push(stream, Op::CopyIn { to, bytes })
     }
     cuMemcpyDtoHAsync_v2(to: usize, from: u64, bytes: usize, stream: usize) {
-        state().push(stream, Op::CopyOut { to, from, bytes })
+        let mut state = state();
+        let locked = state.is_locked(to, bytes);
+        state.push(stream, Op::CopyOut { to, from, bytes, locked })
     }
     cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
         state().push(stream, Op::Copy { to, from, bytes })
+    }
+    cuMemcpy2DAsync_v2(copy: *const Memcpy2d, stream: usize) {
+        let copy = *copy;
+        if copy.width > copy.source_pitch || copy.width > copy.to_pitch { return INVALID_VALUE; }
+        state().calls.push("copy rows".to_owned());
+        state().push(stream, Op::Rows(copy))
+    }
+    cuMemcpyPeerAsync(to: u64, to_context: usize, from: u64, from_context: usize, bytes: usize, stream: usize) {
+        let mut state = state();
+        if to_context == from_context || to_context < 4096 || from_context < 4096 { return INVALID_VALUE; }
+        state.calls.push("peer copy".to_owned());
+        state.push(stream, Op::Copy { to, from, bytes })
+    }
+    cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
+        *can = c_int::from(device != peer && setting("peer", 1) != 0);
+        SUCCESS
+    }
+    cuCtxEnablePeerAccess(peer: usize, flags: c_uint) {
+        if flags != 0 || peer == CURRENT.get() { return INVALID_VALUE; }
+        let call = format!("peer access of {} to {}", CURRENT.get() - 4096, peer - 4096);
+        let mut state = state();
+        if state.calls.contains(&call) { return 704; }
+        state.calls.push(call);
+        SUCCESS
     }
     cuMemcpyDtoH_v2(to: *mut u8, from: u64, bytes: usize) {
         // Of constants of a module only, which are not in `memory`.
@@ -493,7 +726,17 @@ driver! {
         SUCCESS
     }
     cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) {
-        state().push(stream, Op::Set { to, value, bytes })
+        state().push(stream, Op::Set { to, value: value.into(), width: 1, count: bytes })
+    }
+    cuMemsetD16Async(to: u64, value: u16, count: usize, stream: usize) {
+        if to % 2 != 0 { return INVALID_VALUE; }
+        state().calls.push("set".to_owned());
+        state().push(stream, Op::Set { to, value: value.into(), width: 2, count })
+    }
+    cuMemsetD32Async(to: u64, value: u32, count: usize, stream: usize) {
+        if to % 4 != 0 { return INVALID_VALUE; }
+        state().calls.push("set".to_owned());
+        state().push(stream, Op::Set { to, value, width: 4, count })
     }
     cuStreamCreate(stream: *mut usize, _flags: c_uint) {
         let mut state = state();
@@ -516,6 +759,7 @@ driver! {
         state.step(stream);
         NOT_READY
     }
+    cuStreamIsCapturing(_stream: usize, status: *mut c_uint) { *status = state().capturing.into(); SUCCESS }
     cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
         let mut state = state();
         let Event { stream: other, position } = state.events.get(&event).copied().unwrap_or_default();
@@ -710,10 +954,20 @@ driver! {
         let (bytes, height, depth) = (word(22) as usize, word(23), word(24));
         if context < 4096 || to_kind != 2 || height != 1 || depth != 1 { return INVALID_VALUE; }
         let op = match from_kind {
-            1 => Op::Upload { to, from: from_host as usize, bytes },
+            1 => Op::CopyInLate { to, from: from_host as usize, bytes },
             2 => Op::Copy { to, from: from_device, bytes },
             _ => return INVALID_VALUE,
         };
+        state().add_node(node, graph, after, count, op)
+    }
+    cuGraphAddMemsetNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, fill: *const u64, context: usize,
+    ) {
+        // `CUDA_MEMSET_NODE_PARAMS` in words.
+        let word = |at: usize| *fill.add(at);
+        let (value, width) = (word(2) as u32, (word(2) >> 32) as usize);
+        if context < 4096 || !matches!(width, 1 | 2 | 4) || word(4) != 1 { return INVALID_VALUE; }
+        let op = Op::Set { to: word(0), value, width, count: word(3) as usize };
         state().add_node(node, graph, after, count, op)
     }
     cuGraphAddHostNode(node: *mut usize, graph: usize, after: *const usize, count: usize, params: *const usize) {
@@ -789,6 +1043,12 @@ pub extern "C" fn simulated_hold(on: c_uint) {
 pub extern "C" fn simulated_fail(skip: u64, times: u64, code: c_uint, only_allocations: bool) -> u64 {
     let part = if only_allocations { "Alloc" } else { "" };
     std::mem::replace(&mut state().fail, Failure { skip, times, code, part }).times
+    }
+
+/// For the tests: streams say that they are being captured while `on` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_capture(on: c_uint) {
+    state().capturing = on != 0;
 }
 
 /// For the tests: how many calls of a kind were made, and what they were; see the pushes to `calls`.
