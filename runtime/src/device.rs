@@ -8,7 +8,18 @@ use cudarc::driver::CudaContext;
 use warpsmith_device::abi::KernelValue;
 use warpsmith_device::{Constant, Dim3};
 
+mod attribute;
 mod checking;
+mod choice;
+mod deferred;
+mod info;
+mod uuid;
+
+pub use attribute::{ContextLimit, DeviceAttribute};
+pub(crate) use choice::{Choice, GpuChoice, parse_choice};
+pub(crate) use deferred::Deferred;
+pub use info::{ComputeMode, DeviceInfo, driver_version};
+pub use uuid::{DeviceUuid, ParseUuidError};
 
 use crate::check::{CheckOptions, CheckReport, Finding, MemoryReport, Watched};
 use crate::constants::ConstantTable;
@@ -20,9 +31,10 @@ use crate::error::{DeviceError, DriverError, Error, Result};
 use crate::memory::PoolAccount;
 use crate::module::{KernelTable, LoadedKernel};
 use crate::output::{DEFAULT_OUTPUT_BYTES, OutputLine, Sink, SinkSlot, standard_output};
+use crate::outside::{self, Inside, Kept};
 use crate::panic_report::RecordPool;
 use crate::profile::{GpuProfile, ParseProfileError};
-use crate::stream::{Stream, StreamInner};
+use crate::stream::{Stream, StreamInner, WeakStream};
 
 /// A launch's id is its kernel's number above this many bits, and a count in them.
 pub(crate) const LAUNCH_COUNT_BITS: u32 = warpsmith_device::print::layout::LAUNCH_COUNT_BITS;
@@ -32,6 +44,8 @@ const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
 
 /// The environment variable that makes the CPU executor a checked one.
 const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
+
+/// The environment variable that has each launch wait for its kernel.
 
 /// The environment variable that chooses the schedule of [`Device::cpu`].
 const SCHEDULE_VARIABLE: &str = "WARPSMITH_SCHEDULE";
@@ -59,7 +73,7 @@ const PROFILE_VARIABLE: &str = "WARPSMITH_CPU_PROFILE";
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    inner: Arc<DeviceInner>,
+    inner: Kept<Arc<DeviceInner>>,
 }
 
 struct DeviceInner {
@@ -70,8 +84,7 @@ struct DeviceInner {
     constants: ConstantTable,
     /// What its buffers take, and how much they may.
     pool_account: PoolAccount,
-    has_deferred: AtomicBool,
-    deferred: Mutex<Option<Error>>,
+    deferred: Arc<Deferred>,
     sink: SinkSlot,
     output_bytes: AtomicUsize,
     /// Whether each launch waits for its end.
@@ -106,10 +119,13 @@ struct CpuParts {
 /// What a device has when it is a GPU.
 pub(crate) struct GpuParts {
     pub(crate) gpu: Arc<Gpu>,
+    pub(crate) info: Box<DeviceInfo>,
     pub(crate) capability: ComputeCapability,
     /// `None` where the driver has no pools.
     pub(crate) pool: Option<Arc<GpuPool>>,
     pub(crate) records: RecordPool,
+    /// The stream that the context has by itself, while somebody uses it.
+    pub(crate) default_stream: Mutex<WeakStream>,
     /// Streams on which kernels that print were launched.
     printing: Mutex<Vec<Weak<StreamInner>>>,
 }
@@ -188,8 +204,8 @@ pub struct MemoryInfo {
 }
 
 impl Device {
-    /// The device that `WARPSMITH_DEVICE` names (`cpu`, `gpu` or `gpu:N`); without it the first GPU, and where there is
-    /// no driver or no GPU the CPU executor.
+    /// The device that `WARPSMITH_DEVICE` names: `cpu`, `gpu`, a GPU's number (`1` or `gpu:1`), its UUID (`GPU-0f1e2d3c-..`) or its
+    /// place on the PCI bus (`0000:3b:00.0`). Without the variable the first GPU, and where there is no driver or no GPU the CPU executor.
     ///
     /// # Errors
     /// [`DeviceError`] when the named device cannot be had, when the variable holds something else, and when a driver is
@@ -203,7 +219,7 @@ impl Device {
             Choice::Gpu(_) if checks => {
                 Err(DeviceError::ChecksNeedExecutor { device: value.to_string_lossy().into_owned() }.into())
             }
-            Choice::Gpu(ordinal) => Self::gpu(ordinal),
+            Choice::Gpu(choice) => choice.open(),
             Choice::Unset if !checks => Self::gpu_or_cpu(),
             Choice::Unset | Choice::Cpu => Ok(Self::cpu()),
         }
@@ -394,11 +410,14 @@ impl Device {
     /// [`DeviceError`] when the driver does not answer.
     pub fn from_cuda_context(context: &Arc<CudaContext>) -> Result<Self> {
         static OPEN: Mutex<Vec<(usize, Weak<DeviceInner>)>> = Mutex::new(Vec::new());
+        if outside::inside() == Inside::Gpu {
+            return Err(DeviceError::InHostTask.into());
+        }
         let key = context.cu_ctx().addr();
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, device)| device.strong_count() > 0);
         if let Some(inner) = open.iter().find(|(each, _)| *each == key).and_then(|(_, device)| device.upgrade()) {
-            return Ok(Self { inner });
+            return Ok(Self { inner: Kept::new(inner) });
         }
         let ordinal = context.ordinal();
         let gpu = Arc::new(Gpu::new(Driver::get()?, Arc::clone(context)));
@@ -413,10 +432,7 @@ impl Device {
 
     fn from_gpu(gpu: &Arc<Gpu>) -> Result<Self, DriverError> {
         let get = |attribute| gpu.attribute(attribute);
-        let capability = ComputeCapability {
-            major: get(Attribute::ComputeCapabilityMajor)?,
-            minor: get(Attribute::ComputeCapabilityMinor)?,
-        };
+        let info = DeviceInfo::read(gpu.driver(), gpu.context().ordinal(), gpu.context().cu_device())?;
         let shared = get(Attribute::MaxSharedMemoryPerBlock)?;
         let limits = DeviceLimits {
             max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
@@ -433,7 +449,7 @@ impl Device {
             max_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?.max(shared),
             max_registers: get(Attribute::MaxRegistersPerBlock)?,
             warp_size: get(Attribute::WarpSize)?,
-            multiprocessors: get(Attribute::MultiprocessorCount)?,
+            multiprocessors: info.multiprocessors,
             max_threads_per_multiprocessor: get(Attribute::MaxThreadsPerMultiprocessor)?,
         };
         let pool = match get(Attribute::MemoryPoolsSupported)? {
@@ -441,14 +457,17 @@ impl Device {
             // Without a pool allocation is slower, and nothing else changes.
             _ => GpuPool::new(gpu).inspect_err(|error| tracing::warn!(%error, "no memory pool")).ok().map(Arc::new),
         };
+        let name = info.name.clone();
         let parts = GpuParts {
             gpu: Arc::clone(gpu),
-            capability,
+            capability: info.capability,
+            info: Box::new(info),
             pool,
             records: RecordPool::new(Arc::clone(gpu)),
+            default_stream: Mutex::default(),
             printing: Mutex::default(),
         };
-        Ok(Self::from_parts(Kind::Gpu(parts), gpu.name()?, limits))
+        Ok(Self::from_parts(Kind::Gpu(parts), name, limits))
     }
 
     fn from_parts(kind: Kind, name: String, limits: DeviceLimits) -> Self {
@@ -459,8 +478,7 @@ impl Device {
             kernels: KernelTable::default(),
             constants: ConstantTable::default(),
             pool_account: PoolAccount::default(),
-            has_deferred: AtomicBool::new(false),
-            deferred: Mutex::new(None),
+            deferred: Arc::default(),
             sink: SinkSlot::default(),
             output_bytes: AtomicUsize::new(DEFAULT_OUTPUT_BYTES),
             launch_blocking: AtomicBool::new(blocking_asked_for().unwrap_or(false)),
@@ -470,7 +488,7 @@ impl Device {
             traffic: Mutex::default(),
             watches: Mutex::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Kept::new(Arc::new(inner)) }
     }
 
     /// A new stream, which runs its work in order and beside other streams.
@@ -479,6 +497,12 @@ impl Device {
     /// [`StreamError`](crate::StreamError) when the driver refuses, [`DeviceError`] when `WARPSMITH_CHECK` names what the checker
     /// does not look for, or `WARPSMITH_SCHEDULE` no schedule.
     pub fn stream(&self) -> Result<Stream> {
+        self.check_environment()?;
+        Stream::new(self)
+    }
+
+    /// Reports what the environment asks for and the executor does not know.
+    pub(crate) fn check_environment(&self) -> Result<()> {
         if let Some(Err(word)) = self.inner.checking.get() {
             return Err(DeviceError::UnknownCheck { word: word.clone() }.into());
         }
@@ -493,7 +517,7 @@ impl Device {
                 return Err(DeviceError::UnknownProfile { reason: reason.clone() }.into());
             }
         }
-        Stream::new(self)
+        Ok(())
     }
 
     /// The device's name, as its maker gives it.
@@ -571,6 +595,9 @@ impl Device {
     /// [`Error::Check`](crate::Error::Check) for what was found on streams that were dropped.
     pub fn synchronize(&self) -> Result<()> {
         if let Some(parts) = self.parts() {
+            if outside::inside() == Inside::Gpu {
+                return Err(DeviceError::InHostTask.into());
+            }
             let waited = parts.gpu.synchronize();
             parts.hand_over_output();
             waited.map_err(|source| self.failed("earlier work on it failed", source))?;
@@ -776,13 +803,14 @@ impl Device {
         DeviceError::Driver { ordinal: self.ordinal().unwrap_or(0), operation, source }
     }
 
+    /// Where failures are kept, for those that may outlive the device.
+    pub(crate) fn deferred(&self) -> &Arc<Deferred> {
+        &self.inner.deferred
+    }
+
     /// Keeps the first failure of a `drop`, for the next [`Self::synchronize`].
     pub(crate) fn defer(&self, error: Error) {
-        let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-        if deferred.is_none() {
-            *deferred = Some(error);
-            self.inner.has_deferred.store(true, Ordering::Release);
-        }
+        self.inner.deferred.keep(error);
     }
 
     /// Keeps the failure of a `drop` in cudarc, which else would be reported by whatever cudarc does next.
@@ -803,12 +831,7 @@ impl Device {
         if !findings.is_empty() {
             return Err(Error::Check(Box::new(CheckReport { findings, panic: None })));
         }
-        if !self.inner.has_deferred.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut deferred = self.inner.deferred.lock().unwrap_or_else(PoisonError::into_inner);
-        self.inner.has_deferred.store(false, Ordering::Release);
-        deferred.take().map_or(Ok(()), Err)
+        self.inner.deferred.take().map_or(Ok(()), Err)
     }
 }
 
@@ -877,26 +900,6 @@ fn schedule_asked_for() -> Result<Option<Schedule>, ParseScheduleError> {
     value.map(|value| value.to_string_lossy().parse()).transpose()
 }
 
-pub(crate) enum Choice {
-    Unset,
-    Cpu,
-    Gpu(usize),
-}
-
-pub(crate) fn parse_choice(value: &str) -> Result<Choice, DeviceError> {
-    let choice = value.trim().to_ascii_lowercase();
-    let unknown = || DeviceError::UnknownChoice { value: value.to_owned() };
-    match choice.as_str() {
-        "" => Ok(Choice::Unset),
-        "cpu" => Ok(Choice::Cpu),
-        "gpu" => Ok(Choice::Gpu(0)),
-        _ => {
-            let number = choice.strip_prefix("gpu:").ok_or_else(unknown)?;
-            number.parse().map(Choice::Gpu).map_err(|_| unknown())
-        }
-    }
-}
-
 /// The host's memory as the kernel of the operating system tells it; zeros where it does not.
 fn host_memory_info() -> MemoryInfo {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -911,18 +914,6 @@ fn host_memory_info() -> MemoryInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_environment_names_a_device() {
-        assert!(matches!(parse_choice(""), Ok(Choice::Unset)));
-        assert!(matches!(parse_choice("cpu"), Ok(Choice::Cpu)));
-        assert!(matches!(parse_choice(" GPU "), Ok(Choice::Gpu(0))));
-        assert!(matches!(parse_choice("gpu:3"), Ok(Choice::Gpu(3))));
-        for wrong in ["gpu:", "gpu:x", "cuda", "gpu:-1", "1"] {
-            let Err(error) = parse_choice(wrong) else { panic!("{wrong:?} was taken") };
-            assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
-        }
-    }
 
     #[test]
     fn a_schedule_is_the_devices_own() {

@@ -5,17 +5,19 @@
 //! the one that cudarc opened, and its contexts and streams are cudarc's.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ops::RangeInclusive;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemoryPool, CUmodule,
-    CUstream,
+    CUstream, CUuuid,
 };
 use cudarc::driver::{CudaContext, CudaStream};
 
 use crate::error::{DeviceError, DriverError, Version};
+use crate::outside::{self, Inside};
 
 /// Codes of `CUresult` that this crate tells apart.
 pub(crate) mod code {
@@ -50,15 +52,12 @@ pub(crate) enum Attribute {
     MaxSharedMemoryPerBlock = 8,
     WarpSize = 10,
     MaxRegistersPerBlock = 12,
-    MultiprocessorCount = 16,
     MaxThreadsPerMultiprocessor = 39,
     TexturePitchAlignment = 51,
     MaxSharedMemoryPerMultiprocessor = 81,
     MaxRegistersPerMultiprocessor = 82,
     MaxBlocksPerMultiprocessor = 106,
     ReservedSharedMemoryPerBlock = 111,
-    ComputeCapabilityMajor = 75,
-    ComputeCapabilityMinor = 76,
     ConcurrentManagedAccess = 89,
     MaxSharedMemoryPerBlockOptin = 97,
     MemoryPoolsSupported = 115,
@@ -86,6 +85,9 @@ pub(crate) enum Limit {
     StackSize = 0,
     MallocHeapSize = 2,
 }
+
+/// A function that the driver calls in a stream's order.
+type HostFunction = extern "C" fn(*mut c_void);
 
 macro_rules! driver_functions {
     ($($symbol:ident($($argument:ty),*);)* @if_there $($later:ident($($later_argument:ty),*);)*) => {
@@ -129,10 +131,16 @@ driver_functions! {
     cuDriverGetVersion(*mut c_int);
     cuGetErrorName(c_uint, *mut *const c_char);
     cuDeviceGetCount(*mut c_int);
+    cuDeviceGet(*mut CUdevice, c_int);
+    cuDeviceGetByPCIBusId(*mut CUdevice, *const c_char);
+    cuDeviceGetPCIBusId(*mut c_char, c_int, CUdevice);
+    cuDeviceGetUuid_v2(*mut CUuuid, CUdevice);
+    cuDeviceTotalMem_v2(*mut usize, CUdevice);
     cuDeviceGetName(*mut c_char, c_int, CUdevice);
     cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
     cuCtxGetCurrent(*mut CUcontext);
     cuCtxSetCurrent(CUcontext);
+    cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
     cuCtxGetLimit(*mut usize, c_uint);
     cuCtxSetLimit(c_uint, usize);
     cuCtxSynchronize();
@@ -167,7 +175,10 @@ driver_functions! {
     cuMemsetD32Async(CUdeviceptr, u32, usize, CUstream);
     cuStreamSynchronize(CUstream);
     cuStreamQuery(CUstream);
+    cuStreamGetPriority(CUstream, *mut c_int);
     cuStreamIsCapturing(CUstream, *mut c_uint);
+    cuThreadExchangeStreamCaptureMode(*mut c_uint);
+    cuLaunchHostFunc(CUstream, HostFunction, *mut c_void);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
     cuEventCreate(*mut CUevent, c_uint);
     cuEventRecord(CUevent, CUstream);
@@ -237,6 +248,7 @@ macro_rules! call_if_there {
     }};
 }
 
+mod device;
 mod graph;
 mod memory;
 mod module;
@@ -281,6 +293,9 @@ impl std::fmt::Debug for Driver {
 impl Driver {
     /// Opens and initialises the driver. Only success is kept: a driver that is installed later is found later.
     pub(crate) fn get() -> Result<&'static Self, DeviceError> {
+        if outside::inside() == Inside::Gpu {
+            return Err(DeviceError::InHostTask);
+        }
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         if let Some(driver) = DRIVER.get() {
             return Ok(driver);
@@ -376,6 +391,9 @@ impl Gpu {
     /// Makes the context current on the calling thread, which nearly every call of the driver needs.
     #[inline]
     pub(crate) fn bind(&self) -> Result<(), DriverError> {
+        if outside::inside() == Inside::Gpu {
+            return Err(DriverError::in_host_task());
+        }
         let wanted = self.context.cu_ctx();
         let mut current: CUcontext = null_mut();
         // SAFETY: it writes one handle.
@@ -387,20 +405,16 @@ impl Gpu {
         Ok(())
     }
 
-    pub(crate) fn name(&self) -> Result<String, DriverError> {
-        let mut text = [0u8; 256];
-        let device = self.context.cu_device();
-        // SAFETY: the driver writes at most 256 bytes, with a NUL.
-        unsafe { call!(self.functions(), cuDeviceGetName(text.as_mut_ptr().cast(), 256, device)) }?;
-        Ok(CStr::from_bytes_until_nul(&text).map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned()))
+    pub(crate) fn attribute(&self, attribute: Attribute) -> Result<u32, DriverError> {
+        Ok(u32::try_from(self.attribute_by_number(attribute as u32)?).unwrap_or(0))
     }
 
-    pub(crate) fn attribute(&self, attribute: Attribute) -> Result<u32, DriverError> {
-        let mut value: c_int = 0;
-        let device = self.context.cu_device();
-        // SAFETY: it writes one number.
-        unsafe { call!(self.functions(), cuDeviceGetAttribute(&raw mut value, attribute as u32, device)) }?;
-        Ok(u32::try_from(value).unwrap_or(0))
+    pub(crate) fn attribute_by_number(&self, number: u32) -> Result<i32, DriverError> {
+        // Needs no context, and so no `bind`.
+        if outside::inside() == Inside::Gpu {
+            return Err(DriverError::in_host_task());
+        }
+        self.driver.device_attribute(self.context.cu_device(), number)
     }
 
     /// Free and total memory in bytes.
@@ -413,17 +427,44 @@ impl Gpu {
     }
 
     pub(crate) fn limit(&self, limit: Limit) -> Result<usize, DriverError> {
-        self.bind()?;
-        let mut value = 0usize;
-        // SAFETY: it writes one number.
-        unsafe { call!(self.functions(), cuCtxGetLimit(&raw mut value, limit as u32)) }?;
-        Ok(value)
+        self.limit_by_number(limit as u32)
     }
 
     pub(crate) fn set_limit(&self, limit: Limit, value: usize) -> Result<(), DriverError> {
+        self.set_limit_by_number(limit as u32, value)
+    }
+
+    /// The limit of the context with this number of `CUlimit`.
+    pub(crate) fn limit_by_number(&self, number: u32) -> Result<usize, DriverError> {
+        self.bind()?;
+        let mut value = 0usize;
+        // SAFETY: it writes one number.
+        unsafe { call!(self.functions(), cuCtxGetLimit(&raw mut value, number)) }?;
+        Ok(value)
+    }
+
+    pub(crate) fn set_limit_by_number(&self, number: u32, value: usize) -> Result<(), DriverError> {
         self.bind()?;
         // SAFETY: the driver checks the value.
-        unsafe { call!(self.functions(), cuCtxSetLimit(limit as u32, value)) }
+        unsafe { call!(self.functions(), cuCtxSetLimit(number, value)) }
+    }
+
+    /// The priorities of streams, the most urgent first.
+    pub(crate) fn stream_priorities(&self) -> Result<RangeInclusive<i32>, DriverError> {
+        self.bind()?;
+        let (mut least, mut greatest): (c_int, c_int) = (0, 0);
+        // SAFETY: it writes two numbers.
+        unsafe { call!(self.functions(), cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest)) }?;
+        Ok(greatest..=least)
+    }
+
+    /// Lets the calling thread ask about events while other threads capture graphs.
+    pub(crate) fn relax_capture_of_thread(&self) -> Result<(), DriverError> {
+        const RELAXED: c_uint = 2;
+        self.bind()?;
+        let mut mode = RELAXED;
+        // SAFETY: it reads and writes one number.
+        unsafe { call!(self.functions(), cuThreadExchangeStreamCaptureMode(&raw mut mode)) }
     }
 
     /// Waits for all work of the context.
@@ -562,6 +603,37 @@ impl GpuStream {
     }
 }
 
+impl GpuStream {
+    /// The lower, the more urgent.
+    pub(crate) fn priority(&self) -> Result<i32, DriverError> {
+        self.gpu.bind()?;
+        let mut priority: c_int = 0;
+        // SAFETY: it writes one number; `stream` keeps the handle valid.
+        unsafe { call!(self.functions(), cuStreamGetPriority(self.stream.cu_stream(), &raw mut priority)) }?;
+        Ok(priority)
+    }
+
+    /// Whether work given to the stream goes into a graph.
+    pub(crate) fn is_capturing(&self) -> Result<bool, DriverError> {
+        self.gpu.bind()?;
+        let mut status: c_uint = 0;
+        // SAFETY: it writes one number; `stream` keeps the handle valid.
+        unsafe { call!(self.functions(), cuStreamIsCapturing(self.stream.cu_stream(), &raw mut status)) }?;
+        Ok(status != 0)
+    }
+
+    /// Has the driver call a function of the host with a number, in stream order.
+    ///
+    /// # Safety
+    /// The function may be called with the number, on any thread, whenever the driver likes.
+    pub(crate) unsafe fn call_host(&self, function: HostFunction, number: u64) -> Result<(), DriverError> {
+        self.gpu.bind()?;
+        let number = std::ptr::without_provenance_mut(usize::try_from(number).expect("pointers have 64 bits"));
+        // SAFETY: the caller answers for the function; `stream` keeps the handle valid.
+        unsafe { call!(self.functions(), cuLaunchHostFunc(self.stream.cu_stream(), function, number)) }
+    }
+}
+
 /// An event of a GPU.
 #[derive(Debug)]
 pub(crate) struct GpuEvent {
@@ -577,10 +649,16 @@ unsafe impl Sync for GpuEvent {}
 impl GpuEvent {
     /// Makes an event; one that takes the time costs a little more.
     pub(crate) fn new(gpu: &Arc<Gpu>, timing: bool) -> Result<Self, DriverError> {
+        Self::with_options(gpu, timing, false)
+    }
+
+    /// As [`new`](Self::new); whoever waits for a blocking one sleeps instead of asking in a loop.
+    pub(crate) fn with_options(gpu: &Arc<Gpu>, timing: bool, blocking: bool) -> Result<Self, DriverError> {
+        const BLOCKING_SYNC: c_uint = 1;
         const DISABLE_TIMING: c_uint = 2;
         gpu.bind()?;
         let mut event: CUevent = null_mut();
-        let flags = if timing { 0 } else { DISABLE_TIMING };
+        let flags = if timing { 0 } else { DISABLE_TIMING } | if blocking { BLOCKING_SYNC } else { 0 };
         // SAFETY: it writes one handle.
         unsafe { call!(gpu.functions(), cuEventCreate(&raw mut event, flags)) }?;
         Ok(Self { gpu: Arc::clone(gpu), event })

@@ -8,7 +8,7 @@ use warpsmith_device::abi::ParamDesc;
 
 use crate::check::CheckReport;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
-use crate::device::ComputeCapability;
+use crate::device::{ComputeCapability, DeviceUuid};
 use crate::launch::LaunchConfig;
 use crate::profile::ParseProfileError;
 
@@ -95,6 +95,24 @@ impl DriverError {
     }
 }
 
+/// The name of the answer that this crate gives in the driver's place.
+const IN_HOST_TASK: &str = "CUDA_ERROR_NOT_PERMITTED, as a host task of a stream must not use devices";
+
+impl DriverError {
+    /// The answer to a call that a host task makes. The driver was not called.
+    #[cold]
+    pub(crate) fn in_host_task() -> Self {
+        let code = crate::driver::code::NOT_PERMITTED;
+        Self { call: "cuCtxSetCurrent", code, name: IN_HOST_TASK.to_owned() }
+    }
+
+    /// Whether the call was made in a [host task](crate::Stream::host_task), where none is allowed. Nothing was done, and nothing is lost.
+    #[must_use]
+    pub fn is_from_host_task(&self) -> bool {
+        self.name == IN_HOST_TASK
+    }
+}
+
 /// Why a device could not be found or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -161,8 +179,27 @@ pub enum DeviceError {
         /// How many there are.
         count: usize,
     },
+    /// No GPU has the UUID.
+    #[error("there is no GPU with the UUID {requested}: the driver sees {}", listed(known))]
+    NoSuchUuid {
+        /// The UUID asked for.
+        requested: DeviceUuid,
+        /// Those of the GPUs that there are.
+        known: Vec<DeviceUuid>,
+    },
+    /// No GPU is at that place on the PCI bus.
+    #[error("there is no GPU at {requested:?} on the PCI bus: the driver sees {}", listed(known))]
+    NoSuchPciBusId {
+        /// The place asked for.
+        requested: String,
+        /// Those of the GPUs that there are.
+        known: Vec<String>,
+    },
     /// `WARPSMITH_DEVICE` holds something else than a device.
-    #[error("WARPSMITH_DEVICE is {value:?}; it can be `cpu`, `gpu`, or `gpu:N` with the number of a GPU")]
+    #[error(
+        "WARPSMITH_DEVICE is {value:?}; it can be `cpu`, `gpu`, or `gpu:N` with the number of a GPU, its UUID, or its place on the \
+         PCI bus"
+    )]
     UnknownChoice {
         /// The value.
         value: String,
@@ -235,9 +272,20 @@ pub enum DeviceError {
         /// What it says.
         value: String,
     },
+    /// A host task of a stream used a device.
+    #[error("a host task of a stream must not use devices: have it send a message to a thread that does")]
+    InHostTask,
+    /// The time was asked for between events of which one does not take it.
+    #[error("the event does not take the time: it was made with `EventOptions::without_timing`")]
+    EventWithoutTiming,
     /// An event was asked about before it was recorded.
     #[error("the event was never recorded on a stream, so it marks no point in time")]
     EventNotRecorded,
+}
+
+fn listed<T: fmt::Display>(known: &[T]) -> String {
+    let known: Vec<String> = known.iter().map(T::to_string).collect();
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
 }
 
 /// Why memory could not be allocated, copied or viewed.
@@ -899,7 +947,10 @@ pub enum LaunchError {
         source: DriverError,
     },
     /// The kernel failed while it ran; told by launches that [wait for their end](crate::Device::set_launch_blocking).
-    #[error("the launch of `{kernel}` with {config:?} failed{}", lost_text(source))]
+    #[error(
+        "kernel `{kernel}` failed while it ran, with {config:?}{}",
+        if source.context_is_lost() { "; the GPU's context is lost, and only a new process gets a new one" } else { "" }
+    )]
     Failed {
         /// The kernel.
         kernel: String,
@@ -1031,6 +1082,43 @@ pub enum StreamError {
         kernels: Vec<String>,
         /// The driver's answer.
         source: DriverError,
+    },
+    /// A host task of the stream panicked. The work after it went on.
+    #[error("a host task of the stream panicked: {message}")]
+    HostTaskPanicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The priority is none that streams of the device have.
+    #[error(
+        "a stream of priority {requested} was asked for; the device has priorities from {most_urgent}, the most urgent, to \
+         {least_urgent}"
+    )]
+    PriorityOutOfRange {
+        /// The priority asked for.
+        requested: i32,
+        /// The lowest number.
+        most_urgent: i32,
+        /// The highest number.
+        least_urgent: i32,
+    },
+    /// The stream is the one that each thread has by itself.
+    #[error(
+        "the stream is the default stream of each thread (CU_STREAM_PER_THREAD), which is another stream on another thread: make a \
+         stream, or take the legacy default stream with `Device::default_stream`"
+    )]
+    PerThreadStream,
+    /// The operation cannot be captured into a graph.
+    #[error("{operation} is not possible while the stream's work is captured into a graph: do it before or after")]
+    Capturing {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The system refused a thread of this crate's own.
+    #[error("a thread of this crate could not be started")]
+    Thread {
+        /// The system's answer.
+        source: std::io::Error,
     },
     /// The stream could not be made, or an event could not be recorded or waited for.
     #[error("{operation} failed{}", lost_text(source))]

@@ -1,12 +1,14 @@
 //! The event: a point in a stream's work, to wait for and to measure time between.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::completion::SharedEvent;
 use crate::device::Device;
 use crate::driver::GpuEvent;
 use crate::error::{DeviceError, DriverError, Result, StreamError};
+use crate::outside::Kept;
 use crate::stream::Stream;
 
 /// A point in a stream's work.
@@ -24,14 +26,61 @@ use crate::stream::Stream;
 /// ```
 pub struct Event {
     device: Device,
+    options: EventOptions,
     point: Point,
+}
+
+/// How [`Event::with_options`] makes an event.
+///
+/// # Examples
+/// ```
+/// use warpsmith::{EventOptions, prelude::*};
+///
+/// let device = Device::cpu();
+/// let event = Event::with_options(&device, EventOptions::new().without_timing().blocking())?;
+/// event.record(&device.stream()?)?;
+/// event.synchronize()?;
+/// # Ok::<(), warpsmith::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventOptions {
+    timing: bool,
+    blocking: bool,
+}
+
+impl EventOptions {
+    /// An event that takes the time, and whose wait asks the GPU in a loop.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { timing: true, blocking: false }
+    }
+
+    /// The event does not take the time, which makes recording it and waiting for it cheaper. [`Event::elapsed`] is an error then.
+    #[must_use]
+    pub const fn without_timing(mut self) -> Self {
+        self.timing = false;
+        self
+    }
+
+    /// A thread that waits for the event sleeps instead of asking in a loop: it hears of the end later, and takes no core meanwhile.
+    #[must_use]
+    pub const fn blocking(mut self) -> Self {
+        self.blocking = true;
+        self
+    }
+}
+
+impl Default for EventOptions {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 enum Point {
     /// The executor's work is done when it is given, so a point is a moment.
     Cpu(Mutex<Option<Instant>>),
     Gpu {
-        event: GpuEvent,
+        event: SharedEvent,
         recorded: Mutex<bool>,
     },
 }
@@ -42,14 +91,33 @@ impl Event {
     /// # Errors
     /// [`StreamError`] when the driver refuses.
     pub fn new(device: &Device) -> Result<Self> {
+        Self::with_options(device, EventOptions::new())
+    }
+
+    /// As [`new`](Self::new), made as the options say.
+    ///
+    /// # Errors
+    /// [`StreamError`] when the driver refuses.
+    pub fn with_options(device: &Device, options: EventOptions) -> Result<Self> {
         let point = match device.parts() {
             None => Point::Cpu(Mutex::new(None)),
             Some(parts) => {
-                let event = GpuEvent::new(&parts.gpu, true).map_err(|source| failed("making an event", source))?;
-                Point::Gpu { event, recorded: Mutex::new(false) }
+                let event = GpuEvent::with_options(&parts.gpu, options.timing, options.blocking);
+                let event = event.map_err(|source| failed("making an event", source))?;
+                Point::Gpu { event: Kept::new(Arc::new(event)), recorded: Mutex::new(false) }
             }
         };
-        Ok(Self { device: device.clone(), point })
+        Ok(Self { device: device.clone(), options, point })
+    }
+
+    /// The driver's event, where it marks a point.
+    pub(crate) fn shared(&self) -> Option<SharedEvent> {
+        match &self.point {
+            Point::Gpu { event, recorded } if *recorded.lock().unwrap_or_else(PoisonError::into_inner) => {
+                Some(event.clone())
+            }
+            _ => None,
+        }
     }
 
     /// Marks this point of the stream: all that it has been given so far.
@@ -99,9 +167,13 @@ impl Event {
     /// The time from this point to `later`; waits until both were passed. 0 when `later` is the earlier.
     ///
     /// # Errors
-    /// [`DeviceError`] when one was never recorded or belongs to another device, [`StreamError`] when work failed.
+    /// [`DeviceError`] when one was never recorded, does not take the time, or belongs to another device; [`StreamError`] when work
+    /// failed.
     pub fn elapsed(&self, later: &Self) -> Result<Duration> {
         self.check_device(&later.device)?;
+        if !(self.options.timing && later.options.timing) {
+            return Err(DeviceError::EventWithoutTiming.into());
+        }
         match (&self.point, &later.point) {
             (Point::Gpu { event: start, recorded: first }, Point::Gpu { event: end, recorded: second }) => {
                 for recorded in [first, second] {

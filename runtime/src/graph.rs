@@ -14,8 +14,9 @@ pub(crate) use recorder::{MemoryUse, RecordedKernel, Recorder};
 
 use crate::device::Device;
 use crate::driver::{GpuGraph, GpuGraphExec, GpuGraphNode, PinnedMemory};
-use crate::error::{DriverError, GraphError, Result};
+use crate::error::{DriverError, GraphError, Result, StreamError};
 use crate::memory::Access;
+use crate::outside::{self, Inside};
 use crate::stream::{Stream, StreamInner};
 
 /// Work of a device, described by [`Stream::capture`] or node by node, not yet made ready to be launched.
@@ -109,7 +110,8 @@ impl Graph {
     }
 
     /// Adds a function of the host's, which runs after the nodes `after` on a thread of the driver's, and on the CPU executor on the thread
-    /// that launches the graph. It must not use the device: that may fail or wait for ever.
+    /// that launches the graph. It must not use devices, and what it asks of one is refused, as in a
+    /// [host task](Stream::host_task).
     ///
     /// A panic in it comes back from the device's next [`synchronize`](Device::synchronize), as [`GraphError::HostPanic`].
     ///
@@ -117,6 +119,7 @@ impl Graph {
     /// [`GraphError::OtherGraph`] for another graph's node.
     pub fn add_host(&mut self, after: &[GraphNode], function: impl Fn() + Send + Sync + 'static) -> Result<GraphNode> {
         let after = self.indices(after)?;
+        outside::start().map_err(|source| StreamError::Thread { source })?;
         let work = HostWork::new(self.device(), Box::new(function));
         let index = self.nodes.push(Work::Host(Box::new(work)), Vec::new(), after);
         Ok(GraphNode { graph: self.id, index })
@@ -268,7 +271,7 @@ impl GpuParts {
 /// Runs a node's function; the driver calls it.
 extern "C" fn call_host(work: *mut std::ffi::c_void) {
     // SAFETY: the node was given its own function, which lives until the graph's launches are done.
-    unsafe { &*work.cast::<HostWork>() }.run();
+    unsafe { &*work.cast::<HostWork>() }.run(Inside::Gpu);
 }
 
 /// Gives a launch's function, shape and the addresses of all its arguments, the hidden ones too.

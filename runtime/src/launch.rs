@@ -73,6 +73,7 @@ impl<'a> Launch<'a> {
     /// [`ModuleError`](crate::ModuleError) when the kernel's code can't be had, [`LaunchError`] when the shape is refused.
     #[inline]
     pub fn new<P: LaunchPlan + 'a, F: Copy>(stream: &'a Stream, plan: P, kernel: &KernelInstance<F>) -> Result<Self> {
+        stream.inner().check_outside()?;
         let kernel = kernel.identity();
         let (config, code) = plan.resolve(stream, &kernel)?;
         let KernelIdentity { desc, parameters, .. } = kernel;

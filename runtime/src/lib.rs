@@ -31,6 +31,7 @@
 // Lets the code that `#[kernel]` writes name this crate from inside it, in its own tests.
 extern crate self as warpsmith;
 
+mod completion;
 mod device;
 mod error;
 mod event;
@@ -53,6 +54,7 @@ mod constants;
 mod cpu;
 mod driver;
 mod module;
+mod outside;
 mod panic_report;
 mod profile;
 mod registry;
@@ -64,13 +66,17 @@ pub use check::{
     CheckOptions, CheckReport, CheckRule, Finding, FindingMemory, FindingSide, LineTraffic, MemoryReport, MemorySpace,
     Watch, WatchedWrite,
 };
+pub use completion::{EventCompleted, StreamCompleted};
 pub use cpu::schedule::{ParseScheduleError, Schedule};
-pub use device::{ComputeCapability, Device, DeviceLimits, MemoryInfo};
+pub use device::{
+    ComputeCapability, ComputeMode, ContextLimit, Device, DeviceAttribute, DeviceInfo, DeviceLimits, DeviceUuid,
+    MemoryInfo, ParseUuidError, driver_version,
+};
 pub use error::{
     DeviceError, DriverError, Error, GraphError, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape,
     Result, StreamError, Version,
 };
-pub use event::Event;
+pub use event::{Event, EventOptions};
 pub use graph::{ExecutableGraph, Graph, GraphNode};
 pub use kernel::{Kernel, KernelAttributes, Occupancy, OccupancyBound, SharedCarveout};
 pub use launch::{Binder, LaunchArg, LaunchConfig, LaunchPlan, PlaneMap, PreparedLaunch, ShapelessMap};
@@ -82,7 +88,7 @@ pub use memory::{
 pub use output::OutputLine;
 pub use profile::{GpuProfile, ParseProfileError};
 pub use registry::{compiled_kernels, failed_targets};
-pub use stream::Stream;
+pub use stream::{Stream, StreamOptions};
 pub use timeline::{KernelTimes, Timeline, TimelineEntry, TimelineReport, WorkKind};
 
 pub use cudarc;

@@ -17,7 +17,10 @@ use warpsmith_device::abi::{KernelDesc, KernelOptions, KernelParam, ParamDesc};
 use crate::kernel::KernelInstance;
 use crate::launch::Launch;
 use crate::prelude::*;
-use crate::{DeviceError, Error, LaunchError, MemoryError, ModuleError, Result, StreamError, registry};
+use crate::{
+    ComputeMode, ContextLimit, DeviceAttribute, DeviceError, DeviceInfo, DeviceUuid, Error, LaunchError, MemoryError,
+    ModuleError, Result, StreamError, driver_version, registry,
+};
 
 /// Set in the child processes.
 const CHILD: &str = "WARPSMITH_SIMULATED_CHILD";
@@ -728,6 +731,8 @@ simulated_test!(events_of_a_gpu, "", {
     assert!(matches!(start.elapsed(&cpu), Err(Error::Device(DeviceError::OtherDevice { what: "event", .. }))));
 });
 
+mod streams;
+
 simulated_test!(buffers_of_one_device_are_refused_on_another, "gpus=2", {
     let gpu = device();
     let (on_gpu, on_cpu) = (gpu.stream().unwrap(), Device::cpu().stream().unwrap());
@@ -773,6 +778,115 @@ simulated_test!(the_environment_asks_for_a_gpu_that_is_not_there, "gpu|gpus=0", 
 simulated_test!(the_environment_asks_for_what_is_no_device, "tpu|", {
     let (_, text) = message(Device::new());
     assert!(text.contains("WARPSMITH_DEVICE is \"tpu\"; it can be `cpu`, `gpu`, or `gpu:N`"), "{text}");
+});
+
+simulated_test!(the_environment_chooses_a_gpu_by_its_number_alone, "1|gpus=2", {
+    assert_eq!(Device::new().unwrap().ordinal(), Some(1));
+});
+
+simulated_test!(the_environment_chooses_a_gpu_by_uuid, "GPU-c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1|gpus=2", {
+    assert_eq!(Device::new().unwrap().ordinal(), Some(1));
+});
+
+simulated_test!(the_environment_chooses_a_gpu_by_its_place, "1b:00.0|gpus=2", {
+    assert_eq!(Device::new().unwrap().ordinal(), Some(1));
+});
+
+simulated_test!(gpus_are_listed_without_a_context, "gpus=2,mode=3,major=8,minor=6", {
+    let all = DeviceInfo::all().unwrap();
+    assert_eq!(calls(c"retain"), 0, "nothing is opened");
+    assert_eq!(all.iter().map(|gpu| gpu.ordinal).collect::<Vec<_>>(), [0, 1]);
+    assert_ne!(all[0].uuid, all[1].uuid);
+    let second = &all[1];
+    assert_eq!((second.name.as_str(), second.pci_bus_id.as_str()), ("Simulated GPU", "0000:1b:00.0"));
+    assert_eq!((second.capability.architecture(), second.multiprocessors, second.l2_bytes), (86, 4, 50 << 20));
+    assert_eq!((second.clock_khz, second.memory_clock_khz, second.memory_bus_bits), (1_980_000, 2_619_000, 5120));
+    assert_eq!((second.total_memory_bytes, second.compute_mode), (1 << 30, ComputeMode::ExclusiveProcess));
+    assert_eq!(
+        second.to_string(),
+        "GPU 1: Simulated GPU, compute capability 8.6, 4 multiprocessors, 1.0 GiB, PCI 0000:1b:00.0, \
+         GPU-c1c1c1c1-c1c1-c1c1-c1c1-c1c1c1c1c1c1"
+    );
+    let opened = Device::all().unwrap();
+    assert_eq!((opened.len(), calls(c"retain")), (2, 2));
+    assert_eq!((opened[1].info(), opened[1].uuid()), (Some(second), Some(second.uuid)));
+    assert_eq!(opened[1].pci_bus_id(), Some("0000:1b:00.0"));
+    assert_ne!(opened[0], opened[1]);
+    // The same GPU, however it is named.
+    for device in [
+        second.open().unwrap(),
+        Device::with_uuid(second.uuid).unwrap(),
+        Device::with_pci_bus_id("0000:1b:00.0").unwrap(),
+        Device::with_pci_bus_id("1B:00.0").unwrap(),
+        Device::gpu(1).unwrap(),
+    ] {
+        assert_eq!(device, opened[1]);
+    }
+    assert_eq!(driver_version().unwrap().to_string(), "13.0");
+});
+
+simulated_test!(gpus_that_are_not_there_are_named, "gpus=2", {
+    let uuid = DeviceUuid::from_bytes([7; 16]);
+    let (error, text) = message(Device::with_uuid(uuid));
+    assert!(matches!(error, Error::Device(DeviceError::NoSuchUuid { requested, .. }) if requested == uuid), "{text}");
+    assert!(text.contains("GPU-07070707-") && text.contains("sees GPU-c0c0c0c0-c0c0-c0c0-c0c0-c0c0c0c0c0c0, GPU-c1"));
+    for id in ["0000:7f:00.0", "nonsense", "nul\0"] {
+        let (error, text) = message(Device::with_pci_bus_id(id));
+        assert!(matches!(error, Error::Device(DeviceError::NoSuchPciBusId { .. })), "{text}");
+        assert!(text.ends_with("on the PCI bus: the driver sees 0000:1a:00.0, 0000:1b:00.0"), "{text}");
+    }
+});
+
+simulated_test!(attributes_and_limits_of_a_context, "", {
+    let device = device();
+    assert_eq!(device.attribute(DeviceAttribute::L2CacheSize).unwrap(), 50 << 20);
+    assert_eq!(device.attribute_by_number(38).unwrap(), 50 << 20);
+    let (error, text) = message(device.attribute_by_number(100_000));
+    assert!(matches!(error, Error::Device(DeviceError::Driver { ordinal: 0, .. })), "{text}");
+    assert!(text.contains("CUDA_ERROR_INVALID_VALUE (1)"), "{text}");
+    device.set_context_limit(ContextLimit::PrintfBytes, 4096).unwrap();
+    device.set_context_limit(ContextLimit::StackBytes, 2048).unwrap();
+    assert_eq!(device.context_limit(ContextLimit::PrintfBytes).unwrap(), 4096);
+    assert_eq!(device.stack_bytes().unwrap(), Some(2048));
+});
+
+simulated_test!(case_i6_the_primary_context_is_shared_and_so_is_a_device_by_threads, "gpus=2", {
+    // Another library in the process: it opens the primary context, and has a stream of its own.
+    let theirs = crate::cudarc::driver::CudaContext::new(0).unwrap();
+    let their_stream = theirs.new_stream().unwrap();
+    let device = device();
+    assert_eq!(device.cuda_context().unwrap().cu_ctx(), theirs.cu_ctx());
+    assert_eq!(Device::from_cuda_context(&theirs).unwrap(), device);
+    let seed = 0x5eed_u64;
+    println!("seed {seed}");
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (device, their_stream) = (&device, &their_stream);
+            scope.spawn(move || {
+                let mut state = seed ^ thread;
+                for _ in 0..40 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    // Both GPUs by turns on one thread, each opened anew, and the other library's stream.
+                    let (on, stream) = match state >> 62 {
+                        0 => (Device::gpu(1).unwrap(), Device::gpu(1).unwrap().stream().unwrap()),
+                        1 => (device.clone(), Stream::from_cuda_stream(their_stream).unwrap()),
+                        _ => (Device::gpu(0).unwrap(), device.stream().unwrap()),
+                    };
+                    assert_eq!(*stream.device(), on);
+                    let len = 1 + (state >> 40) as usize % 100;
+                    let mut memory = stream.filled(thread as u32, len).unwrap();
+                    launch(&stream, &COUNT, &mut memory).unwrap();
+                    assert_eq!(stream.to_host(&memory).unwrap(), vec![thread as u32 + 1; len]);
+                }
+            });
+        }
+    });
+    // What is left of this crate goes, and the other library's context stays.
+    drop(device);
+    let releases = calls(c"release");
+    drop((their_stream, theirs));
+    assert_eq!(calls(c"release"), releases + 1);
+    assert_eq!(calls(c"release"), calls(c"retain"));
 });
 
 simulated_test!(launches_see_the_constant_that_was_set_before_them, "", {

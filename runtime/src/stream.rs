@@ -11,6 +11,7 @@ use cudarc::driver::CudaStream;
 use warpsmith_device::abi::{DeviceElement, KernelValue};
 
 use crate::check::{CheckReport, Finding};
+use crate::completion::Mark;
 use crate::device::{Device, LAUNCH_COUNT_BITS, cudarc_error};
 use crate::driver::{GpuEvent, GpuMemory, GpuPool, GpuStream};
 use crate::error::{DeviceError, DriverError, Error, GraphError, KernelPanic, LaunchError, Result, StreamError};
@@ -20,8 +21,16 @@ use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DeviceSlice, Storage};
 use crate::module::LoadedKernel;
 use crate::output::{GpuOutput, OutputLine, Printing, Sink, SinkSlot};
+use crate::outside::{self, Inside, Kept};
 use crate::panic_report::RecordSlot;
 use crate::timeline::TimelineSlot;
+
+mod host_task;
+mod options;
+
+pub use options::StreamOptions;
+
+use host_task::TaskPanic;
 
 /// A queue of work on a device: launches and copies run in the order in which they are given.
 ///
@@ -38,9 +47,19 @@ use crate::timeline::TimelineSlot;
 /// of a stream whose kernels may have printed waits for them, so that nothing is lost.
 #[derive(Clone)]
 pub struct Stream {
-    inner: Arc<StreamInner>,
+    inner: Kept<Arc<StreamInner>>,
     /// Shared by all handles of the stream and by nothing else: without it, no more work comes.
-    _handle: Arc<Handle>,
+    handle: Kept<Arc<Handle>>,
+}
+
+/// A stream that others keep open, or nobody.
+#[derive(Default)]
+pub(crate) struct WeakStream(Weak<Handle>);
+
+impl WeakStream {
+    pub(crate) fn upgrade(&self) -> Option<Stream> {
+        self.0.upgrade().map(Stream::from_handle)
+    }
 }
 
 /// Hands over what kernels have printed when the last handle goes.
@@ -69,6 +88,9 @@ pub(crate) struct StreamInner {
     handles: Weak<Handle>,
     sink: SinkSlot,
     timeline: TimelineSlot,
+    task_panic: Arc<TaskPanic>,
+    /// What was asked for; on the CPU executor it changes nothing.
+    executor_priority: i32,
     // After `queue`, whose drop still needs the device.
     device: Device,
 }
@@ -92,6 +114,8 @@ pub(crate) struct GpuQueue {
     /// What kernels that sync the grid count in; allocated for the first of them.
     grid_barrier: Mutex<Option<GpuMemory>>,
     pool: Option<Arc<GpuPool>>,
+    /// How many points were marked for futures; held while one is, so that their numbers are in the stream's order.
+    marks: Mutex<u64>,
 }
 
 /// The kernels last launched on a stream, newest first, without repeats in a row.
@@ -137,11 +161,14 @@ impl Stream {
     /// A new stream of the device.
     pub(crate) fn new(device: &Device) -> Result<Self> {
         match device.parts() {
-            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)), None)),
+            None => Self::on_executor(device, 0, None),
             Some(parts) => {
                 device.defer_cudarc_error();
+                let operation = "making a stream";
+                // cudarc calls the driver itself.
+                parts.gpu.bind().map_err(|source| StreamError::Driver { operation, source })?;
                 let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
-                    operation: "making a stream",
+                    operation,
                     source: cudarc_error("cuStreamCreate", source),
                 })?;
                 Self::on_gpu(device, stream, None)
@@ -153,10 +180,13 @@ impl Stream {
     pub(crate) fn recording(device: &Device) -> Result<Self> {
         let recorder = Some(Recorder::default());
         match device.parts() {
-            None => Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)), recorder)),
+            None => Self::on_executor(device, 0, recorder),
             Some(parts) => {
+                let operation = "making a stream";
+                // cudarc calls the driver itself.
+                parts.gpu.bind().map_err(|source| StreamError::Driver { operation, source })?;
                 let stream = parts.gpu.context().new_stream().map_err(|source| StreamError::Driver {
-                    operation: "making a stream",
+                    operation,
                     source: cudarc_error("cuStreamCreate", source),
                 })?;
                 Self::on_gpu(device, stream, recorder)
@@ -227,19 +257,54 @@ impl Stream {
         if self.is_recording() { Err(GraphError::NotRecorded { operation }) } else { Ok(()) }
     }
 
+    /// A new stream of a priority that the device has.
+    pub(crate) fn with_priority(device: &Device, priority: i32) -> Result<Self> {
+        let Some(parts) = device.parts() else { return Self::on_executor(device, priority, None) };
+        let operation = "making a stream with a priority";
+        // cudarc calls the driver itself.
+        parts.gpu.bind().map_err(|source| StreamError::Driver { operation, source })?;
+        let made = parts.gpu.context().new_stream_with_priority(priority);
+        let stream = made.map_err(|source| StreamError::Driver {
+            operation,
+            source: cudarc_error("cuStreamCreateWithPriority", source),
+        })?;
+        Self::on_gpu(device, stream, None)
+    }
+
+    fn on_executor(device: &Device, priority: i32, recorder: Option<Recorder>) -> Result<Self> {
+        if outside::inside() == Inside::Cpu {
+            return Err(DeviceError::InHostTask.into());
+        }
+        Ok(Self::from_queue(device, Queue::Cpu(Mutex::new(None)), priority, recorder))
+    }
+
+    fn from_handle(handle: Arc<Handle>) -> Self {
+        Self { inner: Kept::new(Arc::clone(&handle.0)), handle: Kept::new(handle) }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStream {
+        WeakStream(Arc::downgrade(&self.handle))
+    }
+
     /// Runs this crate's work on a stream that code on cudarc already has, in order with that code's own work on it.
     ///
     /// Buffers know only the uses that go through this crate: order other uses yourself, on the same stream or by events.
     ///
     /// # Errors
-    /// [`DeviceError`] or [`StreamError`] when the driver does not answer.
+    /// [`StreamError::PerThreadStream`] for the default stream of each thread; [`DeviceError`] or [`StreamError`] when the driver does
+    /// not answer.
     pub fn from_cuda_stream(stream: &Arc<CudaStream>) -> Result<Self> {
         let device = Device::from_cuda_context(stream.context())?;
         Self::on_gpu(&device, Arc::clone(stream), None)
     }
 
     fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Recorder>) -> Result<Self> {
+        const PER_THREAD: usize = 2;
+        if stream.cu_stream().addr() == PER_THREAD {
+            return Err(StreamError::PerThreadStream.into());
+        }
         let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
+        parts.gpu.bind().map_err(|source| StreamError::Driver { operation: "taking a stream", source })?;
         let record = parts.records.take().map_err(|source| StreamError::Driver {
             operation: "setting page-locked memory aside for panics",
             source,
@@ -253,20 +318,33 @@ impl Stream {
             crossing_lock: Mutex::new(()),
             grid_barrier: Mutex::new(None),
             pool: parts.pool.clone(),
+            marks: Mutex::new(0),
         };
-        Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue)), recorder))
+        Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue)), 0, recorder))
     }
 
-    fn from_queue(device: &Device, queue: Queue, recorder: Option<Recorder>) -> Self {
+    fn from_queue(device: &Device, queue: Queue, executor_priority: i32, recorder: Option<Recorder>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::new_cyclic(|handles| {
             let recent = RecentKernels::default();
             let (handles, sink, timeline) = (Weak::clone(handles), SinkSlot::default(), TimelineSlot::default());
-            let (graphs, device) = (Mutex::default(), device.clone());
-            Handle(Arc::new(StreamInner { id, queue, recent, recorder, graphs, handles, sink, timeline, device }))
+            let (graphs, task_panic, device) = (Mutex::default(), Arc::default(), device.clone());
+            Handle(Arc::new(StreamInner {
+                id,
+                queue,
+                recent,
+                recorder,
+                graphs,
+                handles,
+                sink,
+                timeline,
+                task_panic,
+                executor_priority,
+                device,
+            }))
         });
-        Self { inner: Arc::clone(&handle.0), _handle: handle }
+        Self::from_handle(handle)
     }
 
     /// The device that does the work.
@@ -326,9 +404,11 @@ impl Stream {
     /// # Errors
     /// [`KernelPanic`] for the first panic of a kernel since the last report, with the stream usable afterwards;
     /// [`Error::Check`] with what the checker found, on a [checked device](Device::cpu_checked);
-    /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says.
+    /// [`StreamError`] when work failed, and then the GPU's context may be lost, as the message says, or when a
+    /// [host task](Self::host_task) has panicked.
     pub fn synchronize(&self) -> Result<()> {
         self.not_recording("a synchronise")?;
+        self.inner.check_outside()?;
         if let Queue::Gpu(queue) = &self.inner.queue {
             queue.stream.synchronize().map_err(|source| {
                 // What was printed before a context was lost can still be read.
@@ -458,6 +538,10 @@ impl Stream {
     #[cold]
     pub(crate) fn finish_launch(&self, kernel: String, config: &LaunchConfig) -> Result<()> {
         if let Queue::Gpu(queue) = &self.inner.queue {
+            // What the program captures itself has not run, and waiting would end the capture.
+            if queue.stream.is_capturing().map_err(|source| self.work_failed(source))? {
+                return Ok(());
+            }
             queue.stream.synchronize().map_err(|source| {
                 self.inner.hand_over_output();
                 LaunchError::Failed { kernel, config: Box::new(*config), source }
@@ -574,6 +658,31 @@ impl StreamInner {
         }
     }
 
+    /// Refuses what a host task asks for, before it waits for a lock: whoever holds that may wait for the task. The executor may be
+    /// used by a GPU's task, and the other way round.
+    #[inline]
+    pub(crate) fn check_outside(&self) -> Result<(), DeviceError> {
+        match (&self.queue, outside::inside()) {
+            (Queue::Cpu(_), Inside::Cpu) | (Queue::Gpu(_), Inside::Gpu) => Err(DeviceError::InHostTask),
+            _ => Ok(()),
+        }
+    }
+
+    /// A mark at the stream's end as it stands; `None` on the CPU executor, whose work is done.
+    pub(crate) fn mark(&self) -> Result<Option<Mark>> {
+        let Queue::Gpu(queue) = &self.queue else { return Ok(None) };
+        let operation = "marking a point to wait for";
+        let failed = |source| StreamError::Driver { operation, source };
+        if queue.stream.is_capturing().map_err(failed)? {
+            return Err(StreamError::Capturing { operation }.into());
+        }
+        let event = GpuEvent::new(queue.stream.gpu(), false).map_err(failed)?;
+        let mut marks = queue.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        event.record(&queue.stream).map_err(failed)?;
+        *marks += 1;
+        Ok(Some(Mark::new(Kept::new(Arc::new(event)), (self.id, *marks))))
+    }
+
     /// Lets later work of this stream wait for all that `other` has been given so far.
     pub(crate) fn wait_for(&self, other: &Self) -> Result<(), DriverError> {
         let (Queue::Gpu(own), Queue::Gpu(other)) = (&self.queue, &other.queue) else { return Ok(()) };
@@ -623,7 +732,7 @@ impl StreamInner {
         let panic = self.take_panic();
         let findings = self.device.take_findings_of(self.id);
         if findings.is_empty() {
-            return panic.map(Error::KernelPanic);
+            return panic.map(Error::KernelPanic).or_else(|| self.task_panic.take());
         }
         Some(Error::Check(Box::new(CheckReport { findings, panic })))
     }
@@ -678,6 +787,7 @@ impl Drop for StreamInner {
     fn drop(&mut self) {
         // A panic that nobody has asked for is not lost: `Device::synchronize` reports it. Other streams do not: they may
         // belong to code that knows nothing of this one.
+        self.task_panic.orphan(self.device.deferred());
         match &mut self.queue {
             Queue::Cpu(pending) => {
                 if let Some(panic) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).take() {

@@ -199,7 +199,7 @@ fn device(run: Run, plan: &Plan) -> Option<Device> {
         }
         Run::Gpu => {
             static SAID: Once = Once::new();
-            match Device::gpu(plan.gpu_ordinal) {
+            match plan.gpu.open() {
                 Ok(device) => Some(device),
                 Err(Error::Device(reason @ (DeviceError::NoDriver { .. } | DeviceError::NoGpu { .. })))
                     if !plan.requires_gpu =>

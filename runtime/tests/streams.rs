@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use warpsmith::prelude::*;
-use warpsmith::{DeviceError, Error};
+use warpsmith::{DeviceError, Error, EventOptions, StreamError, StreamOptions};
 
 mod common;
 use common::{kernel_devices, text};
@@ -95,7 +95,7 @@ fn atomics_shared_by_streams_and_threads() {
 }
 
 #[test]
-fn streams_and_devices_may_go_before_their_buffers() {
+fn case_i3_streams_and_devices_may_go_before_their_buffers() {
     for device in kernel_devices() {
         let stream = device.stream().unwrap();
         let mut memory = stream.zeroed::<u32>(100).unwrap();
@@ -236,4 +236,84 @@ fn many_threads_on_one_device() {
             }
         });
     }
+}
+
+#[test]
+fn streams_of_every_priority_run_their_work() {
+    for device in kernel_devices() {
+        let range = device.stream_priorities().unwrap();
+        assert!(range.contains(&0) && range.start() <= range.end(), "{device}: {range:?}");
+        for priority in range.clone() {
+            let stream = device.stream_with(StreamOptions::new().priority(priority)).unwrap();
+            assert_eq!(stream.priority().unwrap(), priority, "{device}");
+            let mut memory = stream.zeroed::<u32>(100).unwrap();
+            add::launch(&stream, LaunchConfig::for_len(100), 2, &mut memory).unwrap();
+            assert_eq!(stream.to_host(&memory).unwrap(), [2; 100], "{device}");
+        }
+        let error = device.stream_with(StreamOptions::new().priority(range.end() + 1)).unwrap_err();
+        assert!(matches!(error, Error::Stream(StreamError::PriorityOutOfRange { .. })), "{device}: {error}");
+    }
+}
+
+#[test]
+fn the_default_stream_works_with_others() {
+    for device in kernel_devices() {
+        let (stream, default) = (device.stream().unwrap(), device.default_stream().unwrap());
+        let mut memory = stream.zeroed::<u32>(1000).unwrap();
+        for _ in 0..10 {
+            add::launch(&stream, LaunchConfig::for_len(1000), 1, &mut memory).unwrap();
+            add::launch(&default, LaunchConfig::for_len(1000), 1, &mut memory).unwrap();
+        }
+        assert_eq!(default.to_host(&memory).unwrap(), [20; 1000], "{device}");
+        if let Some(context) = device.cuda_context() {
+            let error = Stream::from_cuda_stream(&context.per_thread_stream()).unwrap_err();
+            assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{error}");
+        }
+    }
+}
+
+#[test]
+fn events_without_timing_order_and_do_not_measure() {
+    for device in kernel_devices() {
+        let (a, b) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut memory = a.zeroed::<u32>(1 << 16).unwrap();
+        let event = Event::with_options(&device, EventOptions::new().without_timing().blocking()).unwrap();
+        add_slowly::launch(&a, LaunchConfig::for_len(1 << 16), 100, &mut memory).unwrap();
+        event.record(&a).unwrap();
+        b.wait(&event).unwrap();
+        b.synchronize().unwrap();
+        assert!(event.is_done().unwrap(), "{device}");
+        event.synchronize().unwrap();
+        let error = event.elapsed(&a.record().unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Device(DeviceError::EventWithoutTiming)), "{device}: {error}");
+    }
+}
+
+#[test]
+fn case_i5_a_failed_launch_is_an_error_now_or_at_the_next_wait() {
+    for device in kernel_devices() {
+        let stream = device.stream().unwrap();
+        let table = stream.zeroed::<u32>(1).unwrap();
+        let mut y = stream.to_device(&[5u32]).unwrap();
+        // Refused before it starts: now.
+        assert!(lookup::launch(&stream, LaunchConfig::new(1, 4096), &table, &mut y).is_err(), "{device}");
+        stream.synchronize().unwrap();
+        // Wrong while it runs: at the next wait, once.
+        lookup::launch(&stream, LaunchConfig::for_len(1), &table, &mut y).unwrap();
+        assert!(stream.synchronize().unwrap_err().kernel_panic().is_some(), "{device}");
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn a_launch_that_waits_reports_its_own_panic() {
+    // A device of its own: others keep their launches as they are.
+    let device = Device::cpu_scheduled(warpsmith::Schedule::Ascending);
+    device.set_launch_blocking(true);
+    let stream = device.stream().unwrap();
+    let table = stream.zeroed::<u32>(1).unwrap();
+    let mut y = stream.to_device(&[5u32]).unwrap();
+    assert!(lookup::launch(&stream, LaunchConfig::for_len(1), &table, &mut y).unwrap_err().kernel_panic().is_some());
+    add::launch(&stream, LaunchConfig::for_len(1), 1, &mut y).unwrap();
+    stream.synchronize().unwrap();
 }

@@ -35,7 +35,6 @@ const OPEN: &[(&str, &str)] = &[
     ("h4", "reductions over axis orders: the array layer"),
     ("h5", "gather and scatter: the array layer"),
     ("h6", "minimum and maximum in one pass: the array layer"),
-    ("i6", "a context shared with another library: the host runtime"),
     ("j1", "the cache's key: run-time compilation"),
     ("j2", "two processes that compile at once: run-time compilation"),
     ("j3", "a damaged or read-only cache: run-time compilation"),

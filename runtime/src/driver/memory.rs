@@ -219,15 +219,6 @@ impl Drop for Registration {
 }
 
 impl GpuStream {
-    /// Whether the stream's work is being captured into a graph instead of done.
-    pub(crate) fn is_capturing(&self) -> Result<bool, DriverError> {
-        self.gpu.bind()?;
-        let mut status: c_uint = 0;
-        // SAFETY: it writes one number; `stream` keeps the handle valid.
-        unsafe { call!(self.functions(), cuStreamIsCapturing(self.stream.cu_stream(), &raw mut status)) }?;
-        Ok(status != 0)
-    }
-
     /// Copies rows in stream order.
     ///
     /// # Safety

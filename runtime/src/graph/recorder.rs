@@ -13,6 +13,7 @@ use crate::error::{GraphError, Result};
 use crate::launch::{Launch, LaunchConfig, OwnedArguments, OwnedBody};
 use crate::memory::{Access, Pattern, Storage};
 use crate::module::LoadedKernel;
+use crate::outside::{self, Inside};
 use crate::stream::Stream;
 
 /// A use of memory by a piece of work.
@@ -67,8 +68,9 @@ impl HostWork {
     }
 
     /// Calls it; a panic is kept for the device's next synchronise.
-    pub(super) fn run(&self) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.function)())) {
+    pub(super) fn run(&self, inside: Inside) {
+        let call = || outside::run_inside(inside, || (self.function)());
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
             self.device.defer(GraphError::HostPanic { message: text(&*payload) }.into());
         }
     }
@@ -99,7 +101,7 @@ impl Work {
                 unsafe { to.0.fill_ordered(stream, to.1, *pattern, *count) }
             }
             Self::Host(work) => {
-                work.run();
+                work.run(Inside::Cpu);
                 Ok(())
             }
         }

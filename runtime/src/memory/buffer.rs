@@ -16,6 +16,7 @@ use super::uses::Access;
 use super::view::DeviceViewMut;
 use crate::device::Device;
 use crate::error::{MemoryError, Result};
+use crate::outside::Kept;
 use crate::stream::Stream;
 
 /// Elements in a device's memory.
@@ -35,7 +36,7 @@ use crate::stream::Stream;
 /// # Ok::<(), warpsmith::Error>(())
 /// ```
 pub struct DeviceBuffer<T: DeviceElement> {
-    storage: Arc<Storage>, // Invariant: holds `len` elements of `T`.
+    storage: Kept<Arc<Storage>>, // Invariant: holds `len` elements of `T`.
     len: usize,
     _elements: PhantomData<T>,
 }
@@ -48,17 +49,17 @@ impl<T: DeviceElement> DeviceBuffer<T> {
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or(MemoryError::SizeOverflow { len, element_bytes: size_of::<T>() })?;
         let elements = Elements { type_name: std::any::type_name::<T>(), bytes: size_of::<T>() };
-        Ok(Self { storage: Storage::new(stream, bytes, fresh, elements)?.into_shared(), len, _elements: PhantomData })
+        Ok(Self::from_storage(Storage::new(stream, bytes, fresh, elements)?.into_shared(), len))
     }
 
     /// The elements of a storage that holds `len` of them.
     pub(super) fn from_storage(storage: Arc<Storage>, len: usize) -> Self {
         debug_assert_eq!(len.checked_mul(size_of::<T>()), Some(storage.bytes()));
-        Self { storage, len, _elements: PhantomData }
+        Self { storage: Kept::new(storage), len, _elements: PhantomData }
     }
 
     pub(super) fn into_storage(self) -> Arc<Storage> {
-        self.storage
+        Arc::clone(&self.storage)
     }
 
     pub(super) fn storage(&self) -> &Storage {

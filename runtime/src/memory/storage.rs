@@ -285,6 +285,7 @@ impl Storage {
     /// Orders a use on `stream` after the uses that it must come after.
     #[inline]
     pub(crate) fn order(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
+        stream.inner().check_outside().map_err(|_| DriverError::in_host_task())?;
         self.uses.lock().unwrap_or_else(PoisonError::into_inner).order(stream.inner(), access)
     }
 

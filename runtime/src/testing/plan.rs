@@ -5,7 +5,7 @@ use std::fmt;
 use super::Test;
 use crate::check::CheckOptions;
 use crate::cpu::schedule::Schedule;
-use crate::device::{Choice, Device, parse_choice};
+use crate::device::{Choice, Device, GpuChoice, parse_choice};
 
 /// Names the run that alone is made beside the plain one.
 const ONLY: &str = "WARPSMITH_TEST_ONLY";
@@ -68,7 +68,7 @@ pub(super) struct Plan {
     pub(super) requires_gpu: bool,
     pub(super) requires_checked: bool,
     pub(super) open_checked: Option<fn(CheckOptions) -> Device>,
-    pub(super) gpu_ordinal: usize,
+    pub(super) gpu: GpuChoice,
 }
 
 impl Plan {
@@ -92,18 +92,18 @@ impl Plan {
         };
         let requires_gpu =
             test.gpu == Some(true) || set("WARPSMITH_REQUIRE_GPU").is_some_and(|value| value.trim() == "1");
-        let (on_gpu, gpu_ordinal) = match choice {
-            Choice::Unset => (true, 0),
-            Choice::Gpu(ordinal) => (true, ordinal),
+        let (on_gpu, gpu) = match choice {
+            Choice::Unset => (true, GpuChoice::Ordinal(0)),
+            Choice::Gpu(choice) => (true, choice),
             // The GPU is left out on purpose, except where it is asked for as well.
-            Choice::Cpu => (requires_gpu, 0),
+            Choice::Cpu => (requires_gpu, GpuChoice::Ordinal(0)),
         };
         let mut plan = Self {
             runs: Vec::new(),
             requires_gpu,
             requires_checked: test.checked == Some(true) || is_set("WARPSMITH_CHECK"),
             open_checked: test.open_checked,
-            gpu_ordinal,
+            gpu,
         };
         if let Some(only) = set(ONLY) {
             let run = Run::parse(&only)?;
@@ -222,14 +222,17 @@ mod tests {
         let plan = |test: &Test, name: &str, value: &str| {
             let value = value.to_owned();
             let plan = Plan::new(test, &|own| (own == name).then(|| value.clone())).unwrap();
-            (plan.requires_gpu, plan.requires_checked, plan.gpu_ordinal)
+            (plan.requires_gpu, plan.requires_checked, plan.gpu)
         };
-        assert_eq!(plan(&TEST, "", ""), (false, false, 0));
-        assert_eq!(plan(&TEST, "WARPSMITH_REQUIRE_GPU", "1"), (true, false, 0));
-        assert_eq!(plan(&TEST, "WARPSMITH_CHECK", "1"), (false, true, 0));
-        assert_eq!(plan(&TEST, "WARPSMITH_CHECK", "0"), (false, false, 0));
-        assert_eq!(plan(&TEST, "WARPSMITH_DEVICE", "gpu:2"), (false, false, 2));
-        assert_eq!(plan(&TEST, "WARPSMITH_TEST_ONLY", "gpu"), (true, false, 0));
-        assert_eq!(plan(&Test { gpu: Some(true), checked: Some(true), ..TEST }, "", ""), (true, true, 0));
+        assert_eq!(plan(&TEST, "", ""), (false, false, GpuChoice::Ordinal(0)));
+        assert_eq!(plan(&TEST, "WARPSMITH_REQUIRE_GPU", "1"), (true, false, GpuChoice::Ordinal(0)));
+        assert_eq!(plan(&TEST, "WARPSMITH_CHECK", "1"), (false, true, GpuChoice::Ordinal(0)));
+        assert_eq!(plan(&TEST, "WARPSMITH_CHECK", "0"), (false, false, GpuChoice::Ordinal(0)));
+        assert_eq!(plan(&TEST, "WARPSMITH_DEVICE", "gpu:2"), (false, false, GpuChoice::Ordinal(2)));
+        assert_eq!(plan(&TEST, "WARPSMITH_TEST_ONLY", "gpu"), (true, false, GpuChoice::Ordinal(0)));
+        assert_eq!(
+            plan(&Test { gpu: Some(true), checked: Some(true), ..TEST }, "", ""),
+            (true, true, GpuChoice::Ordinal(0))
+        );
     }
 }

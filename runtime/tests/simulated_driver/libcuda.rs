@@ -11,21 +11,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 const SUCCESS: u32 = 0;
 const INVALID_VALUE: u32 = 1;
 const OUT_OF_MEMORY: u32 = 2;
 const INVALID_PTX: u32 = 218;
 const UNSUPPORTED_PTX_VERSION: u32 = 222;
+const INVALID_DEVICE: u32 = 101;
 const NOT_FOUND: u32 = 500;
 const NOT_READY: u32 = 600;
 const ILLEGAL_ADDRESS: u32 = 700;
+const NOT_PERMITTED: u32 = 800;
 
 /// Bytes of a block that are overwritten when it is made and freed; of huge ones the host then never gives all.
 const MARKED: usize = 16 << 20;
 
-/// `init` (answer of `cuInit`), `version`, `gpus`, `major`, `minor`, `pools`, `memory` (bytes), `lenient` (whether kernels
+/// `init` (answer of `cuInit`), `version`, `gpus`, `mode` (compute mode), `major`, `minor`, `pools`, `memory` (bytes), `lenient` (whether kernels
 /// that the simulation does not know do nothing), `pinned` (bytes of page-locked memory), `concurrent` (whether the host may
 /// touch managed memory while kernels run), `peer` (whether GPUs reach each other), `reuse` (whether the pool gives a freed
 /// block out again: at once on the stream that freed it, elsewhere once that free was passed).
@@ -33,6 +36,14 @@ fn setting(key: &str, default: u64) -> u64 {
     let all = std::env::var("SIMULATED_CUDA").unwrap_or_default();
     let found = all.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key);
     found.map_or(default, |(_, value)| value.parse().expect("settings are numbers"))
+}
+
+fn is_device(device: c_int) -> bool {
+    (0..setting("gpus", 1) as c_int).contains(&device)
+}
+
+fn pci_bus_id(device: c_int) -> String {
+    format!("0000:{:02X}:00.0", 0x1a + device)
 }
 
 #[derive(Clone)]
@@ -48,9 +59,10 @@ enum Op {
     Free { address: u64 },
     Wait { stream: usize, position: u64 },
     Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64, barrier: u64 },
+    /// A function of the host, called on a thread of its own; then whether it has returned.
+    Host { function: extern "C" fn(*mut c_void), data: usize, returned: Option<Arc<AtomicBool>> },
     /// Keeps the stream busy until the test lets it go.
     Hold,
-    Host { function: usize, data: usize },
 }
 
 /// A graph's node: what it does, after which others.
@@ -101,6 +113,8 @@ struct Freed {
 struct Stream {
     queue: VecDeque<Op>,
     done: u64,
+    priority: c_int,
+    capturing: bool,
 }
 
 impl Stream {
@@ -143,6 +157,8 @@ struct State {
     execs: BTreeMap<usize, Exec>,
     sticky: u32,
     hold: bool,
+    /// Whether work was held up by a function of the host that has not returned.
+    waits_for_host: bool,
     calls: Vec<String>,
     fail: Failure,
 }
@@ -163,7 +179,23 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Does work until no function of the host holds it up, without the lock while one does.
+fn settle(work: impl Fn(&mut State)) -> u32 {
+    loop {
+        let mut state = state();
+        state.waits_for_host = false;
+        work(&mut state);
+        if !state.waits_for_host {
+            return state.sticky;
+        }
+        drop(state);
+        std::thread::sleep(std::time::Duration::from_micros(20));
+    }
+}
+
 thread_local! {
+    /// Whether the thread runs a function of the host, which must not call the driver.
+    static IN_HOST_FUNCTION: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static CURRENT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -263,6 +295,27 @@ impl State {
                 queue.push_front(Op::Hold);
                 return false;
             }
+            Op::Host { function, data, returned: None } => {
+                // As the driver does, which calls no more of them once the context is lost.
+                if self.sticky == 0 {
+                    let returned = Arc::new(AtomicBool::new(false));
+                    queue.push_front(Op::Host { function, data, returned: Some(Arc::clone(&returned)) });
+                    self.waits_for_host = true;
+                    std::thread::spawn(move || {
+                        IN_HOST_FUNCTION.set(true);
+                        function(data as *mut c_void);
+                        returned.store(true, Ordering::Release);
+                    });
+                    return false;
+                }
+            }
+            Op::Host { function, data, returned: Some(returned) } => {
+                if !returned.load(Ordering::Acquire) {
+                    queue.push_front(Op::Host { function, data, returned: Some(returned) });
+                    self.waits_for_host = true;
+                    return false;
+                }
+            }
             Op::Wait { stream: other, position } => {
                 if !self.run(other, position) {
                     self.streams.entry(stream).or_default().queue.push_front(Op::Wait { stream: other, position });
@@ -293,9 +346,6 @@ impl State {
                     if self.check(from, bytes) && (!locked || self.check_host(to, bytes)) =>
                 {
                     (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes);
-                }
-                Op::Host { function, data } => {
-                    std::mem::transmute::<usize, extern "C" fn(usize)>(function)(data);
                 }
                 Op::Set { to, value, width, count } if self.check(to, width * count) => {
                     for at in 0..count {
@@ -496,6 +546,10 @@ macro_rules! driver {
             #[allow(unused_unsafe, reason = "some functions touch no pointer")]
             // SAFETY: the caller keeps the driver's contract: pointers are valid for what the function reads and writes.
             unsafe {
+                if IN_HOST_FUNCTION.get() {
+                    state().calls.push("call in a host function".to_owned());
+                    return NOT_PERMITTED;
+                }
                 if let Some(code) = injected(stringify!($name)) {
                     return code;
                 }
@@ -513,10 +567,12 @@ driver! {
             1 => c"CUDA_ERROR_INVALID_VALUE",
             2 => c"CUDA_ERROR_OUT_OF_MEMORY",
             34 => c"CUDA_ERROR_STUB_LIBRARY",
+            101 => c"CUDA_ERROR_INVALID_DEVICE",
             218 => c"CUDA_ERROR_INVALID_PTX",
             222 => c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
             500 => c"CUDA_ERROR_NOT_FOUND",
             700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+            800 => c"CUDA_ERROR_NOT_PERMITTED",
             803 => c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
             _ => return INVALID_VALUE,
         };
@@ -525,12 +581,43 @@ driver! {
     }
     cuGetErrorString(code: c_uint, text: *mut *const c_char) { cuGetErrorName(code, text) }
     cuDeviceGetCount(count: *mut c_int) { *count = setting("gpus", 1) as c_int; SUCCESS }
-    cuDeviceGet(device: *mut c_int, ordinal: c_int) { *device = ordinal; SUCCESS }
-    cuDeviceGetName(name: *mut c_char, _len: c_int, _device: c_int) {
+    cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+        if !is_device(ordinal) { return INVALID_DEVICE; }
+        *device = ordinal;
+        SUCCESS
+    }
+    cuDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) {
+        let wanted = CStr::from_ptr(id).to_string_lossy().to_ascii_uppercase();
+        let count = setting("gpus", 1) as c_int;
+        let found = (0..count).find(|&each| wanted == pci_bus_id(each) || format!("0000:{wanted}") == pci_bus_id(each));
+        let Some(found) = found else { return INVALID_VALUE };
+        *device = found;
+        SUCCESS
+    }
+    cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
+        let id = pci_bus_id(device) + "\0";
+        if (len as usize) < id.len() { return INVALID_VALUE; }
+        text.copy_from_nonoverlapping(id.as_ptr().cast(), id.len());
+        SUCCESS
+    }
+    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
+        *uuid = [0xc0 + device as u8; 16];
+        SUCCESS
+    }
+    cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
+        *bytes = setting("memory", 1 << 30) as usize;
+        SUCCESS
+    }
+    cuDeviceGetName(name: *mut c_char, _len: c_int, device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
         name.copy_from_nonoverlapping(c"Simulated GPU".as_ptr(), 14);
         SUCCESS
     }
-    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, _device: c_int) {
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
         *value = match attribute {
             1 | 2 | 3 => 1024,
             4 => 64,
@@ -541,7 +628,12 @@ driver! {
             8 => 48 << 10,
             10 => 32,
             12 => 65_536,
+            13 => 1_980_000,
             16 => 4,
+            20 => setting("mode", 0) as c_int,
+            36 => 2_619_000,
+            37 => 5120,
+            38 => 50 << 20,
             39 => 2048,
             81 => 228 << 10,
             82 => 65_536,
@@ -555,16 +647,32 @@ driver! {
         };
         SUCCESS
     }
-    cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) { *context = 4096 + device as usize; SUCCESS }
+    cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
+        if !is_device(device) { return INVALID_DEVICE; }
+        *context = 4096 + device as usize;
+        state().calls.push("retain".to_owned());
+        SUCCESS
+    }
     cuDevicePrimaryCtxRelease_v2(_device: c_int) { state().calls.push("release".to_owned()); SUCCESS }
     cuCtxGetCurrent(context: *mut usize) { *context = CURRENT.get(); SUCCESS }
     cuCtxSetCurrent(context: usize) { CURRENT.set(context); SUCCESS }
+    cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        *least = 0;
+        *greatest = -5;
+        SUCCESS
+    }
+    cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        if *mode > 2 { return INVALID_VALUE; }
+        state().calls.push(format!("capture mode {}", *mode));
+        *mode = 0;
+        SUCCESS
+    }
     cuCtxGetLimit(value: *mut usize, limit: c_uint) {
         *value = state().limits.get(&limit).copied().unwrap_or(1024);
         SUCCESS
     }
     cuCtxSetLimit(limit: c_uint, value: usize) { state().limits.insert(limit, value); SUCCESS }
-    cuCtxSynchronize() { state().run_all() }
+    cuCtxSynchronize() { settle(|state| drop(state.run_all())) }
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let all = setting("memory", 1 << 30);
         *total = all as usize;
@@ -745,12 +853,29 @@ driver! {
         state.streams.insert(*stream, Stream::default());
         SUCCESS
     }
+    cuStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) {
+        let code = cuStreamCreate(stream, flags);
+        // Out of the range is not refused but brought into it.
+        state().streams.entry(*stream).or_default().priority = priority.clamp(-5, 0);
+        code
+    }
+    cuStreamGetPriority(stream: usize, priority: *mut c_int) {
+        *priority = state().streams.entry(stream).or_default().priority;
+        SUCCESS
+    }
+    cuStreamIsCapturing(stream: usize, status: *mut c_uint) {
+        let mut state = state();
+        *status = c_uint::from(state.capturing || state.streams.entry(stream).or_default().capturing);
+        SUCCESS
+    }
+    cuLaunchHostFunc(stream: usize, function: extern "C" fn(*mut c_void), data: *mut c_void) {
+        if setting("host_functions", 1) == 0 { return NOT_PERMITTED; }
+        state().push(stream, Op::Host { function, data: data as usize, returned: None })
+    }
     cuStreamDestroy_v2(_stream: usize) { state().calls.push("destroy stream".to_owned()); SUCCESS }
     cuStreamSynchronize(stream: usize) {
-        let mut state = state();
-        let position = state.streams.entry(stream).or_default().given();
-        state.run(stream, position);
-        state.sticky
+        let position = state().streams.entry(stream).or_default().given();
+        settle(|state| drop(state.run(stream, position)))
     }
     cuStreamQuery(stream: usize) {
         let mut state = state();
@@ -759,15 +884,15 @@ driver! {
         state.step(stream);
         NOT_READY
     }
-    cuStreamIsCapturing(_stream: usize, status: *mut c_uint) { *status = state().capturing.into(); SUCCESS }
     cuStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
         let mut state = state();
         let Event { stream: other, position } = state.events.get(&event).copied().unwrap_or_default();
         state.calls.push("wait".to_owned());
         state.push(stream, Op::Wait { stream: other, position })
     }
-    cuEventCreate(event: *mut usize, _flags: c_uint) {
+    cuEventCreate(event: *mut usize, flags: c_uint) {
         let mut state = state();
+        state.calls.push(format!("event of flags {flags}"));
         state.next += 16;
         *event = 1 << 24 | state.next;
         state.calls.push("event".to_owned());
@@ -782,18 +907,18 @@ driver! {
     cuEventQuery(event: usize) {
         let mut state = state();
         let Event { stream, position } = state.events.get(&event).copied().unwrap_or_default();
+        state.calls.push("query".to_owned());
+        if state.sticky != 0 { return state.sticky; }
         if state.streams.entry(stream).or_default().done >= position { return state.sticky; }
         state.step(stream);
         NOT_READY
     }
     cuEventSynchronize(event: usize) {
-        let mut state = state();
-        let Event { stream, position } = state.events.get(&event).copied().unwrap_or_default();
-        state.run(stream, position);
-        state.sticky
+        let Event { stream, position } = state().events.get(&event).copied().unwrap_or_default();
+        settle(|state| drop(state.run(stream, position)))
     }
     cuEventElapsedTime(milliseconds: *mut f32, _start: usize, _end: usize) { *milliseconds = 1.5; SUCCESS }
-    cuEventDestroy_v2(_event: usize) { SUCCESS }
+    cuEventDestroy_v2(_event: usize) { state().calls.push("destroy event".to_owned()); SUCCESS }
     cuModuleLoadDataEx(
         module: *mut usize, image: *const c_char, count: c_uint, options: *mut c_uint, values: *mut *mut c_void,
     ) {
@@ -971,7 +1096,8 @@ driver! {
         state().add_node(node, graph, after, count, op)
     }
     cuGraphAddHostNode(node: *mut usize, graph: usize, after: *const usize, count: usize, params: *const usize) {
-        let op = Op::Host { function: *params, data: *params.add(1) };
+        let function = std::mem::transmute::<usize, extern "C" fn(*mut c_void)>(*params);
+        let op = Op::Host { function, data: *params.add(1), returned: None };
         state().add_node(node, graph, after, count, op)
     }
     cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: u64) {
@@ -1029,6 +1155,12 @@ driver! {
         state.calls.push("graph launch".to_owned());
         state.sticky
     }
+}
+
+/// For the tests: a stream's work goes into a graph while `on` is not 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_capturing(stream: usize, on: c_uint) {
+    state().streams.entry(stream).or_default().capturing = on != 0;
 }
 
 /// For the tests: kernels wait while `on` is not 0.
