@@ -491,6 +491,26 @@ impl Gpu {
         })
     }
 
+    /// Which GPU the driver knows an address as memory of.
+    pub(crate) fn ordinal_of(&self, address: u64) -> Result<c_int, DriverError> {
+        const DEVICE_ORDINAL: c_uint = 9;
+        self.bind()?;
+        let mut ordinal: c_int = -1;
+        // SAFETY: it writes one number; the driver takes any address.
+        unsafe { call!(self.functions(), cuPointerGetAttribute((&raw mut ordinal).cast(), DEVICE_ORDINAL, address)) }?;
+        Ok(ordinal)
+    }
+
+    /// Where kernels find the memory that the host finds at an address.
+    pub(crate) fn device_address(&self, address: u64) -> Result<u64, DriverError> {
+        const DEVICE_POINTER: c_uint = 3;
+        self.bind()?;
+        let mut found: CUdeviceptr = 0;
+        // SAFETY: it writes one address; the driver takes any.
+        unsafe { call!(self.functions(), cuPointerGetAttribute((&raw mut found).cast(), DEVICE_POINTER, address)) }?;
+        Ok(found)
+    }
+
     /// Copies bytes from any address of the device; waits for it.
     ///
     /// # Safety
@@ -784,7 +804,9 @@ impl Drop for GpuPool {
 #[derive(Debug)]
 pub(crate) struct GpuMemory {
     gpu: Arc<Gpu>,
-    address: u64, // Invariant: an allocation of the context, or 0 once freed.
+    address: u64, // Invariant: an allocation of the context, or 0 once freed; or foreign.
+    /// Whether another library frees it.
+    is_foreign: bool,
     pool: Option<Arc<GpuPool>>,
 }
 
@@ -802,19 +824,31 @@ impl GpuMemory {
             // SAFETY: it writes one address.
             unsafe { call!(functions, cuMemAlloc_v2(&raw mut address, bytes)) }?;
         }
-        Ok(Self { gpu: Arc::clone(&stream.gpu), address, pool: pool.cloned() })
+        Ok(Self { gpu: Arc::clone(&stream.gpu), address, is_foreign: false, pool: pool.cloned() })
+    }
+
+    /// Memory that another library frees.
+    pub(crate) fn foreign(gpu: &Arc<Gpu>, address: u64) -> Self {
+        Self { gpu: Arc::clone(gpu), address, is_foreign: true, pool: None }
+    }
+
+    /// Leaves the memory as it is, with work under way.
+    pub(crate) fn forget(mut self) {
+        self.address = 0;
     }
 
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Frees the memory after the work that `stream` has now.
+    /// Frees the memory after the work that `stream` has now. For another library's memory, waits for that work.
     pub(crate) fn free(mut self, stream: &GpuStream) -> Result<(), DriverError> {
         // What fails here leaves the memory to `drop`.
         self.gpu.bind()?;
         let address = std::mem::take(&mut self.address);
-        if self.pool.is_some() {
+        if self.is_foreign {
+            stream.synchronize()
+        } else if self.pool.is_some() {
             let stream = stream.stream.cu_stream();
             // SAFETY: the address was allocated and is forgotten here.
             unsafe { call!(self.gpu.functions(), cuMemFreeAsync(address, stream)) }
@@ -829,7 +863,7 @@ impl GpuMemory {
 
 impl Drop for GpuMemory {
     fn drop(&mut self) {
-        if self.address != 0 && self.gpu.synchronize().is_ok() {
+        if self.address != 0 && self.gpu.synchronize().is_ok() && !self.is_foreign {
             // SAFETY: the address was allocated, and no work of the context that uses it is left.
             let _ = unsafe { call!(self.gpu.functions(), cuMemFree_v2(self.address)) };
         }

@@ -9,6 +9,7 @@ use warpsmith_device::abi::ParamDesc;
 use crate::check::CheckReport;
 use crate::cpu::schedule::{ParseScheduleError, Schedule};
 use crate::device::{ComputeCapability, DeviceUuid};
+use crate::exchange::ExchangeError;
 use crate::launch::LaunchConfig;
 use crate::profile::ParseProfileError;
 
@@ -36,6 +37,9 @@ pub enum Error {
     /// A launch did not start.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// Memory could not be exchanged with another library.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// Work on a stream failed or took too long.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -467,6 +471,18 @@ pub enum MemoryError {
         start: usize,
         /// Number of elements.
         len: usize,
+    },
+    /// Another library's memory that is not aligned as vectors are.
+    #[error(
+        "`{vector}`s lie at multiples of {align} bytes, and the buffer's memory is another library's and starts at          {address:#x}; let that library make a copy, or take scalars"
+    )]
+    VectorsMisaligned {
+        /// The vector's type.
+        vector: &'static str,
+        /// Address of the buffer.
+        address: u64,
+        /// Alignment in bytes.
+        align: usize,
     },
     /// A buffer of one device used with a stream of another.
     #[error(

@@ -43,6 +43,7 @@ mod output;
 mod stream;
 mod timeline;
 
+pub mod exchange;
 pub mod nvtx;
 pub mod prelude;
 pub mod testing;

@@ -26,6 +26,6 @@ pub use pool::{MemoryPool, PoolStatistics};
 pub use shared::{ManagedBuffer, MappedBuffer};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use staging::{StagingOptions, StagingRing};
-pub(crate) use storage::Storage;
+pub(crate) use storage::{Keeper, Storage};
 pub(crate) use uses::Access;
 pub use view::DeviceViewMut;

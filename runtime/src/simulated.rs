@@ -86,6 +86,7 @@ macro_rules! simulated_test {
     };
 }
 
+mod exchange;
 mod failures;
 mod graphs;
 mod kernels;

@@ -294,15 +294,15 @@ impl Stream {
     /// [`StreamError::PerThreadStream`] for the default stream of each thread; [`DeviceError`] or [`StreamError`] when the driver does
     /// not answer.
     pub fn from_cuda_stream(stream: &Arc<CudaStream>) -> Result<Self> {
-        let device = Device::from_cuda_context(stream.context())?;
-        Self::on_gpu(&device, Arc::clone(stream), None)
-    }
-
-    fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Recorder>) -> Result<Self> {
         const PER_THREAD: usize = 2;
         if stream.cu_stream().addr() == PER_THREAD {
             return Err(StreamError::PerThreadStream.into());
         }
+        let device = Device::from_cuda_context(stream.context())?;
+        Self::on_gpu(&device, Arc::clone(stream), None)
+    }
+
+    pub(crate) fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Recorder>) -> Result<Self> {
         let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
         parts.gpu.bind().map_err(|source| StreamError::Driver { operation: "taking a stream", source })?;
         let record = parts.records.take().map_err(|source| StreamError::Driver {
@@ -685,7 +685,13 @@ impl StreamInner {
 
     /// Lets later work of this stream wait for all that `other` has been given so far.
     pub(crate) fn wait_for(&self, other: &Self) -> Result<(), DriverError> {
-        let (Queue::Gpu(own), Queue::Gpu(other)) = (&self.queue, &other.queue) else { return Ok(()) };
+        let Queue::Gpu(own) = &self.queue else { return Ok(()) };
+        other.is_waited_for_by(&own.stream)
+    }
+
+    /// Lets later work of a GPU's stream, which may be another library's, wait for all that this one has been given so far.
+    pub(crate) fn is_waited_for_by(&self, own: &GpuStream) -> Result<(), DriverError> {
+        let Queue::Gpu(other) = &self.queue else { return Ok(()) };
         let event = match other.crossing.get() {
             Some(event) => event,
             None => {
@@ -695,7 +701,7 @@ impl StreamInner {
         };
         let _held = other.crossing_lock.lock().unwrap_or_else(PoisonError::into_inner);
         event.record(&other.stream)?;
-        own.stream.wait(event)
+        own.wait(event)
     }
 
     /// Whether all work is done and no more can come.

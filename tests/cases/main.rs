@@ -40,8 +40,6 @@ const OPEN: &[(&str, &str)] = &[
     ("j3", "a damaged or read-only cache: run-time compilation"),
     ("j4", "an argument of the wrong type: run-time compilation"),
     ("j5", "errors in the user's text: run-time compilation"),
-    ("k1", "DLPack: the host runtime"),
-    ("k2", "the CUDA array interface: the host runtime"),
 ];
 
 /// Whether a name is a section's letter and a number.

@@ -178,7 +178,7 @@ impl GpuMemory {
         let mut address: CUdeviceptr = 0;
         // SAFETY: it writes one address.
         unsafe { call!(gpu.functions(), cuMemAllocManaged(&raw mut address, bytes, ATTACH_GLOBAL)) }?;
-        Ok(Self { gpu: Arc::clone(gpu), address, pool: None })
+        Ok(Self { gpu: Arc::clone(gpu), address, pool: None, is_foreign: false })
     }
 }
 

@@ -36,6 +36,14 @@ impl GpuBlock {
         }
     }
 
+    /// Leaves the memory to its owner.
+    pub(super) fn forget(self) {
+        match self {
+            Self::Device(memory) | Self::Managed(memory) => memory.forget(),
+            Self::Mapped(memory) => std::mem::forget(memory),
+        }
+    }
+
     /// Frees the memory after the work that `stream` has now.
     pub(super) fn free(self, stream: &GpuStream) -> Result<(), DriverError> {
         match self {

@@ -52,8 +52,8 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         Ok(Self::from_storage(Storage::new(stream, bytes, fresh, elements)?.into_shared(), len))
     }
 
-    /// The elements of a storage that holds `len` of them.
-    pub(super) fn from_storage(storage: Arc<Storage>, len: usize) -> Self {
+    /// The elements of a storage that holds `len` of them, aligned.
+    pub(crate) fn from_storage(storage: Arc<Storage>, len: usize) -> Self {
         debug_assert_eq!(len.checked_mul(size_of::<T>()), Some(storage.bytes()));
         Self { storage: Kept::new(storage), len, _elements: PhantomData }
     }
@@ -62,7 +62,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         Arc::clone(&self.storage)
     }
 
-    pub(super) fn storage(&self) -> &Storage {
+    pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
 
@@ -315,7 +315,8 @@ impl<T: DeviceElement> DeviceBuffer<T> {
     /// The same elements as atomics, for kernels that take `&[AtomicU32]` and the like over many launches.
     #[must_use]
     pub fn into_atomic<A: AtomicElement<Plain = T>>(self) -> DeviceBuffer<A> {
-        const { assert!(size_of::<A>() == size_of::<T>() && align_of::<A>() <= ALIGN) };
+        // Other libraries' memory may have no more than the plain type's alignment.
+        const { assert!(size_of::<A>() == size_of::<T>() && align_of::<A>() == align_of::<T>()) };
         DeviceBuffer { storage: self.storage, len: self.len, _elements: PhantomData }
     }
 

@@ -9,11 +9,11 @@ use warpsmith_device::abi::KernelValue;
 use super::buffer::DeviceBuffer;
 use super::pinned::BufferError;
 use super::slice::{DeviceSlice, DeviceSliceMut};
-use super::storage::ALIGN;
+use super::storage::{ALIGN, Storage};
 use crate::error::{MemoryError, Result};
 
 /// Start and length in elements of `U` of a part of a storage that has them in elements of `T`.
-fn cast<T, U>(start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
+fn cast<T, U>(storage: &Storage, start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
     const { assert!(align_of::<U>() <= ALIGN, "storages are aligned to 256 bytes") };
     let refused = || MemoryError::Cast {
         from: type_name::<T>(),
@@ -29,7 +29,13 @@ fn cast<T, U>(start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
     if bytes == 0 {
         return Ok((0, 0));
     }
-    // Storages start at a multiple of every alignment, and a multiple of a type's size is one of its alignment.
+    // Storages start at a multiple of every alignment, but for other libraries' memory.
+    let address = storage.pointer().addr();
+    if !address.is_multiple_of(align_of::<U>()) {
+        let (vector, align) = (type_name::<U>(), align_of::<U>());
+        return Err(MemoryError::VectorsMisaligned { vector, address: address as u64, align });
+    }
+    // A multiple of a type's size is one of its alignment.
     if each != 0 && first.is_multiple_of(each) && bytes.is_multiple_of(each) {
         return Ok((first / each, bytes / each));
     }
@@ -53,7 +59,7 @@ impl<'a, T: KernelValue + NoUninit> DeviceSlice<'a, T> {
     /// # Ok::<(), warpsmith::Error>(())
     /// ```
     pub fn cast<U: KernelValue + AnyBitPattern>(&self) -> Result<DeviceSlice<'a, U>> {
-        let (start, len) = cast::<T, U>(self.start(), self.len())?;
+        let (start, len) = cast::<T, U>(self.storage(), self.start(), self.len())?;
         Ok(DeviceSlice::new(self.storage(), start, len))
     }
 }
@@ -64,7 +70,7 @@ impl<'a, T: KernelValue + NoUninit + AnyBitPattern> DeviceSliceMut<'a, T> {
     /// # Errors
     /// As [`DeviceSlice::cast`].
     pub fn into_cast<U: KernelValue + NoUninit + AnyBitPattern>(self) -> Result<DeviceSliceMut<'a, U>> {
-        let (start, len) = cast::<T, U>(self.start(), self.len())?;
+        let (start, len) = cast::<T, U>(self.storage(), self.start(), self.len())?;
         Ok(DeviceSliceMut::new(self.storage(), start, len))
     }
 }
@@ -85,7 +91,7 @@ impl<T: KernelValue + NoUninit> DeviceBuffer<T> {
     /// # Ok::<(), warpsmith::Error>(())
     /// ```
     pub fn into_cast<U: KernelValue + AnyBitPattern>(self) -> Result<DeviceBuffer<U>, BufferError<Self>> {
-        match cast::<T, U>(0, self.len()) {
+        match cast::<T, U>(self.storage(), 0, self.len()) {
             Ok((_, len)) => Ok(DeviceBuffer::from_storage(self.into_storage(), len)),
             Err(error) => Err(BufferError::new(error, self)),
         }

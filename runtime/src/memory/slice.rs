@@ -117,7 +117,7 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
     /// # Errors
     /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's, or the slice starts between two.
     pub fn as_vectors<V: Vector<Lane = T>>(&self) -> Result<DeviceSlice<'a, V>> {
-        let (start, len) = vectors::<V>(self.start, self.len)?;
+        let (start, len) = vectors::<V>(self.storage, self.start, self.len)?;
         Ok(DeviceSlice::new(self.storage, start, len))
     }
 
@@ -260,7 +260,7 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
     /// # Errors
     /// [`MemoryError::NotVectors`] when the length is no multiple of a vector's, or the slice starts between two.
     pub fn into_vectors<V: Vector<Lane = T>>(self) -> Result<DeviceSliceMut<'a, V>> {
-        let (start, len) = vectors::<V>(self.start, self.len)?;
+        let (start, len) = vectors::<V>(self.storage, self.start, self.len)?;
         Ok(DeviceSliceMut::new(self.storage, start, len))
     }
 
@@ -404,8 +404,13 @@ impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
 }
 
 /// Start and length in vectors of a part of a storage that has them in lanes.
-fn vectors<V: Vector>(start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
-    // Storages start at a multiple of every vector's size.
+fn vectors<V: Vector>(storage: &Storage, start: usize, len: usize) -> Result<(usize, usize), MemoryError> {
+    // Storages start at a multiple of every vector's size, but for other libraries' memory.
+    let address = storage.pointer().addr();
+    if len != 0 && !address.is_multiple_of(size_of::<V>()) {
+        let (vector, align) = (std::any::type_name::<V>(), size_of::<V>());
+        return Err(MemoryError::VectorsMisaligned { vector, address: address as u64, align });
+    }
     const { assert!(size_of::<V>() <= ALIGN && size_of::<V>() == V::LANES * size_of::<V::Lane>()) };
     if len.is_multiple_of(V::LANES) && (start.is_multiple_of(V::LANES) || len == 0) {
         return Ok((start / V::LANES, len / V::LANES));

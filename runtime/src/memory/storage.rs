@@ -10,13 +10,13 @@ use super::pattern::Pattern;
 use super::uses::{Access, Uses};
 use crate::check::{Mark, Piece, Purpose};
 use crate::device::Device;
-use crate::driver::{Gpu, GpuMemory, Memcpy2d, code};
+use crate::driver::{Gpu, GpuMemory, GpuStream, Memcpy2d, code};
 use crate::error::{DriverError, Error, MemoryError, Result};
 use crate::stream::{Stream, StreamInner};
 use crate::timeline::WorkKind;
 use crate::work::Work;
 
-/// Alignment in bytes of every piece of memory, on the executor as on a GPU.
+/// Alignment in bytes of every piece of memory of this crate's own, on the executor as on a GPU.
 pub(crate) const ALIGN: usize = 256;
 
 /// A piece of memory of a device.
@@ -30,10 +30,32 @@ pub(crate) struct Storage {
     counted: bool,
     /// Whether the host may hold references into the memory while a device could use it.
     host_reaches: bool,
+    /// For memory of another library: dropped when no work uses the memory any more. After the memory.
+    keeper: Option<Keeper>,
     /// Itself, where several may own it: what a graph needs.
     me: OnceLock<Weak<Storage>>,
     /// Whether a graph uses it, so that uses keep to the device's [gate](Device::graph_gate).
     in_graph: AtomicBool,
+}
+
+/// What keeps another library's memory alive.
+pub(crate) struct Keeper {
+    /// Only dropped, so the lock is never taken; with it, a storage may be shared between threads.
+    _value: Mutex<Box<dyn Send>>,
+    /// Whether the owner uses the memory again only in order of the stream that it came with.
+    in_order: Mutex<Option<Arc<StreamInner>>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(value: Box<dyn Send>) -> Self {
+        Self { _value: Mutex::new(value), in_order: Mutex::new(None) }
+    }
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -87,8 +109,9 @@ impl RowsCopy {
 /// Memory of the host, for the CPU executor.
 #[derive(Debug)]
 struct HostMemory {
-    ptr: NonNull<u8>, // Invariant: allocated with `layout`, freed only by drop; or the start of `watched`.
-    layout: Layout,
+    ptr: NonNull<u8>, // Invariant: allocated with `layout`, freed only by drop; or the start of `watched`; or foreign.
+    /// `None` for another library's memory, which its keeper frees.
+    layout: Option<Layout>,
     /// The same memory, where the checker watches it.
     watched: Option<Piece>,
     /// Held by a launch that writes through shared borrows (atomics), and by every copy.
@@ -102,11 +125,10 @@ unsafe impl Sync for HostMemory {}
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if self.watched.is_some() {
-            return;
+        if let (None, Some(layout)) = (&self.watched, self.layout) {
+            // SAFETY: allocated with this layout, and freed nowhere else. Launches on the executor are over when they return.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) };
         }
-        // SAFETY: allocated with this layout, and freed nowhere else. Launches on the executor are over when they return.
-        unsafe { dealloc(self.ptr.as_ptr(), self.layout) };
     }
 }
 
@@ -189,6 +211,7 @@ impl Storage {
             place,
             uses: Mutex::new(Uses::new(stream.inner())),
             counted,
+            keeper: None,
             host_reaches: false,
             me: OnceLock::new(),
             in_graph: AtomicBool::new(false),
@@ -238,7 +261,8 @@ impl Storage {
     /// a graph cannot have.
     pub(crate) fn for_graph(&self) -> Option<Arc<Self>> {
         // Memory that the host may hold references into is not for graphs, whose replays borrow nothing.
-        if self.host_reaches {
+        // Nor is another library's, whose owner is told when no work uses it any more.
+        if self.host_reaches || self.keeper.is_some() {
             return None;
         }
         let shared = self.me.get()?.upgrade()?;
@@ -252,6 +276,40 @@ impl Storage {
         self.in_graph.load(Ordering::Acquire).then(|| stream.device().graph_gate())
     }
 
+    /// Another library's memory, which is there in order of the stream and until the keeper is dropped.
+    ///
+    /// # Safety
+    /// `address` has `bytes` bytes on the stream's device as long as `keeper` lives; nobody else uses them meanwhile except in
+    /// order with what this crate does with them.
+    pub(crate) unsafe fn foreign(stream: &Stream, address: NonNull<u8>, bytes: usize, keeper: Keeper) -> Self {
+        let place = match stream.gpu() {
+            _ if bytes == 0 => Place::Empty,
+            Some(queue) => {
+                let address = address.as_ptr().expose_provenance() as u64;
+                Place::Gpu(Some(GpuBlock::Device(GpuMemory::foreign(queue.stream.gpu(), address))))
+            }
+            None => Place::Host(HostMemory { ptr: address, layout: None, watched: None, access: Arc::default() }),
+        };
+        let mut storage = Self::of(stream, bytes, place, false);
+        storage.keeper = Some(keeper);
+        storage
+    }
+
+    /// Lets the keeper go without a wait when the storage is dropped; false when the memory is this crate's own.
+    ///
+    /// # Safety
+    /// The owner uses the memory again only in order of the stream that it was taken with.
+    pub(crate) unsafe fn release_in_order(&self, stream: &Stream) -> bool {
+        let Some(keeper) = &self.keeper else { return false };
+        *keeper.in_order.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(stream.inner()));
+        true
+    }
+
+    /// Orders another library's later work on `stream` after all uses so far.
+    pub(crate) fn order_before(&self, stream: &GpuStream) -> Result<(), DriverError> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).order_before(stream)
+    }
+
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
@@ -261,7 +319,8 @@ impl Storage {
         self.bytes
     }
 
-    /// Where kernels on the storage's device find the memory: aligned to [`ALIGN`], not to be read elsewhere.
+    /// Where kernels on the storage's device find the memory, not to be read elsewhere: aligned to [`ALIGN`], but for other
+    /// libraries' memory.
     #[inline]
     pub(crate) fn pointer(&self) -> *mut u8 {
         match &self.place {
@@ -791,7 +850,7 @@ impl HostMemory {
                 unsafe { ptr.as_ptr().write_bytes(0, bytes) };
             }
             piece.mark(0, bytes, if fresh == Fresh::Zeroed { Mark::Init } else { Mark::Uninit });
-            return Ok(Self { ptr, layout, watched: Some(piece), access: Arc::default() });
+            return Ok(Self { ptr, layout: Some(layout), watched: Some(piece), access: Arc::default() });
         }
         let ptr = match fresh {
             // SAFETY: `bytes` is not 0: such storage has no memory.
@@ -800,7 +859,7 @@ impl HostMemory {
             Fresh::Uninit => unsafe { alloc(layout) },
         };
         let ptr = NonNull::new(ptr).ok_or_else(|| out_of_memory(device, bytes))?;
-        Ok(Self { ptr, layout, watched: None, access: Arc::default() })
+        Ok(Self { ptr, layout: Some(layout), watched: None, access: Arc::default() })
     }
 }
 
@@ -812,7 +871,16 @@ impl Drop for Storage {
         let Place::Gpu(memory) = &mut self.place else { return };
         let Some(memory) = memory.take() else { return };
         let uses = self.uses.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let in_order = self.keeper.as_mut();
+        let in_order =
+            in_order.and_then(|keeper| keeper.in_order.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         let freed = match uses.last() {
+            Ok(Some(stream)) if let Some(home) = &in_order => {
+                memory.forget();
+                let ordered = if home.id() == stream.id() { Ok(()) } else { home.wait_for(stream) };
+                // What cannot be ordered is waited for.
+                ordered.or_else(|_| self.device.parts().map_or(Ok(()), |parts| parts.gpu.synchronize()))
+            }
             Ok(Some(stream)) => match stream.gpu() {
                 Some(queue) => memory.free(&queue.stream),
                 None => unreachable!("a GPU's memory is used by its streams only"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::driver::code;
+use crate::driver::{GpuStream, code};
 use crate::error::DriverError;
 use crate::stream::StreamInner;
 
@@ -124,6 +124,11 @@ impl Uses {
     pub(crate) fn before(&self, access: Access) -> Vec<Arc<StreamInner>> {
         let counts = |entry: &&Use| access != Access::Read || entry.wrote_at != 0;
         self.entries.iter().filter(counts).map(|entry| Arc::clone(&entry.stream)).collect()
+    }
+
+    /// Orders another library's later work after all uses so far.
+    pub(crate) fn order_before(&self, foreign: &GpuStream) -> Result<(), DriverError> {
+        self.entries.iter().try_for_each(|entry| entry.stream.is_waited_for_by(foreign))
     }
 
     /// A stream after whose work, as it stands, all uses are done.

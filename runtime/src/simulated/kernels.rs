@@ -131,7 +131,10 @@ simulated_test!(a_late_failure_is_the_launchs_own_where_launches_wait, "", {
     assert_eq!(stream.to_host(&memory).unwrap(), [2; 300]);
     let (error, text) = message(launch_with(&stream, &FAULT, LaunchConfig::new(7, 32), &mut memory));
     assert!(matches!(error, Error::Launch(LaunchError::Failed { .. })), "{text}");
-    assert!(text.contains("the launch of `warpsmith::simulated::fault`") && text.contains("x: 7"), "{text}");
+    assert!(
+        text.contains("kernel `warpsmith::simulated::fault` failed while it ran") && text.contains("x: 7"),
+        "{text}"
+    );
     assert!(text.contains("cuStreamSynchronize") && text.contains("ILLEGAL_ADDRESS"), "{text}");
 });
 

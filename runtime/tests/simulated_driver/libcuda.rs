@@ -146,6 +146,8 @@ struct State {
     /// Frees that are still to be passed of blocks that were given out again.
     given_again: Vec<u64>,
     capturing: bool,
+    /// Which GPU's it is, by address.
+    ordinals: BTreeMap<u64, c_int>,
     entries: Vec<String>,
     /// The address of the one variable that modules have, a `u32`; 0 until somebody asks for it.
     variable: u64,
@@ -510,6 +512,7 @@ impl State {
         // SAFETY: allocated just now.
         unsafe { block.write_bytes(0xa5, bytes.min(MARKED)) };
         self.memory.insert(block as u64, bytes);
+        self.ordinals.insert(block as u64, CURRENT.get().saturating_sub(4096) as c_int);
         Ok(block as u64)
     }
 
@@ -783,8 +786,22 @@ driver! {
     }
     cuMemHostGetDevicePointer_v2(address: *mut u64, host: *mut c_void, _flags: c_uint) { *address = host as u64; SUCCESS }
     cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: u64) {
-        if attribute != 2 || !state().is_locked(address as usize, 1) { return INVALID_VALUE; }
-        *value.cast::<c_uint>() = 1;
+        const HOST_MEMORY: c_uint = 1;
+        const DEVICE_MEMORY: c_uint = 2;
+        let state = state();
+        if attribute == 2 && state.is_locked(address as usize, 1) {
+            value.cast::<c_uint>().write(HOST_MEMORY);
+            return SUCCESS;
+        }
+        // All other addresses are as those of pageable memory.
+        let Some((start, _)) = state.memory.range(..=address).next_back().filter(|&(&start, &size)| address < start + size as u64)
+        else { return INVALID_VALUE };
+        match attribute {
+            2 => value.cast::<c_uint>().write(DEVICE_MEMORY),
+            3 => value.cast::<u64>().write(address),
+            9 => value.cast::<c_int>().write(state.ordinals[start]),
+            _ => return INVALID_VALUE,
+        }
         SUCCESS
     }
     cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, bytes: usize, stream: usize) {
