@@ -6,6 +6,7 @@ mod derive;
 mod derive_any_bits;
 mod derive_warp_value;
 mod expand;
+mod foreign;
 mod loops;
 mod parse;
 mod print;
@@ -256,6 +257,77 @@ pub fn loops(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn ptx(input: TokenStream) -> TokenStream {
     ptx::ptx(input.into()).into()
+}
+
+/// Declares a type that launches kernels which another compiler made, with typed arguments.
+///
+/// `unsafe struct` is a promise of its author, for every module that the type is made of: each kernel, launched with any arguments and any
+/// [`LaunchConfig`](../warpsmith/struct.LaunchConfig.html) that meet its condition, and with any value of the declared variables, reads only
+/// the elements of its slices, writes only those of its `&mut` slices and only valid values of their types, and uses nothing else in a way
+/// that other code could notice. An `unsafe fn` promises the same to the caller who keeps what its documentation asks.
+///
+/// Arity and widths are compared with the module when the type is made. The methods take the stream, the launch's shape and the arguments,
+/// as the `launch` of a `#[kernel]` does.
+///
+/// | part | meaning |
+/// | --- | --- |
+/// | `from (image)` | makes `load(&device)`: `image` is the bytes of a module, its text, or a closure `\|device\| Ok(module)` |
+/// | without it | only `unsafe fn new(&module)`, whose caller promises that the module is the one that was meant |
+/// | `fn name(a: &[f32], n: u32);` | a kernel: a method of that name |
+/// | `as "symbol"` | its name in the module, or the name expression that it was compiled with |
+/// | `requires { condition }` | checked at each launch: slices have `len()`, numbers are what they are |
+/// | `requires \|config\| { condition }` | the same, and the condition sees the `LaunchConfig` |
+/// | `static name: T;` | a variable: a method that gives a `ForeignGlobal<T>` |
+///
+/// # Examples
+/// ```
+/// use warpsmith::foreign_kernels;
+/// use warpsmith::prelude::*;
+///
+/// foreign_kernels! {
+///     /// Arithmetic on vectors.
+///     pub unsafe struct Vector from (".version 7.0\n.target sm_75\n.address_size 64\n") {
+///         /// Adds two vectors.
+///         fn add(a: &[f32], b: &[f32], c: &mut [f32], n: u32)
+///             requires { n as usize <= a.len().min(b.len()).min(c.len()) };
+///     }
+/// }
+///
+/// fn sums(vector: &Vector, stream: &Stream, a: &[f32], b: &[f32]) -> warpsmith::Result<Vec<f32>> {
+///     let (a, b) = (stream.to_device(a)?, stream.to_device(b)?);
+///     let mut c = stream.zeroed::<f32>(a.len())?;
+///     vector.add(stream, LaunchConfig::for_len(a.len()), &a, &b, &mut c, a.len() as u32)?;
+///     stream.to_host(&c)
+/// }
+///
+/// // Code from elsewhere needs a GPU.
+/// assert!(Vector::load(&Device::cpu()).is_err());
+/// ```
+/// A host slice is no argument, and neither is a shared borrow where the kernel writes:
+/// ```compile_fail
+/// # use warpsmith::prelude::*;
+/// warpsmith::foreign_kernels! {
+///     unsafe struct Fill { fn fill(x: &mut [f32]) requires |config| { config.grid_dim().count() <= 1 }; }
+/// }
+/// fn wrong(fill: &Fill, stream: &Stream, x: &DeviceBuffer<f32>) {
+///     let _ = fill.fill(stream, LaunchConfig::new(1, 1), x);
+/// }
+/// ```
+/// Pointers that nobody vouches for make a launch `unsafe`:
+/// ```compile_fail
+/// warpsmith::foreign_kernels! {
+///     unsafe struct Raw { fn fill(x: *mut f32); }
+/// }
+/// ```
+/// The promise is written out:
+/// ```compile_fail
+/// warpsmith::foreign_kernels! {
+///     struct Raw { fn fill(x: &mut [f32]); }
+/// }
+/// ```
+#[proc_macro]
+pub fn foreign_kernels(input: TokenStream) -> TokenStream {
+    foreign::foreign_kernels(input.into()).into()
 }
 
 /// Lets a `Copy` struct or enum cross to the device by value and live in device memory.

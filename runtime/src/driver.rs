@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemoryPool, CUmodule,
-    CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUlinkState,
+    CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 use cudarc::driver::{CudaContext, CudaStream};
 
@@ -21,6 +21,7 @@ use crate::outside::{self, Inside};
 
 /// Codes of `CUresult` that this crate tells apart.
 pub(crate) mod code {
+    pub(crate) const INVALID_VALUE: u32 = 1;
     pub(crate) const OUT_OF_MEMORY: u32 = 2;
     pub(crate) const DEINITIALIZED: u32 = 4;
     pub(crate) const STUB_LIBRARY: u32 = 34;
@@ -190,6 +191,12 @@ driver_functions! {
     cuModuleUnload(CUmodule);
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
+    cuLinkCreate_v2(c_uint, *mut c_uint, *mut *mut c_void, *mut CUlinkState);
+    cuLinkAddData_v2(
+        CUlinkState, c_uint, *mut c_void, usize, *const c_char, c_uint, *mut c_uint, *mut *mut c_void
+    );
+    cuLinkComplete(CUlinkState, *mut *mut c_void, *mut usize);
+    cuLinkDestroy(CUlinkState);
     cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuFuncSetAttribute(CUfunction, c_uint, c_int);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, CUfunction, c_int, usize);
@@ -211,8 +218,10 @@ driver_functions! {
     cuGraphExecDestroy(CUgraphExec);
     cuGraphUpload(CUgraphExec, CUstream);
     cuGraphLaunch(CUgraphExec, CUstream);
-    // Since CUDA 11.8; GPUs that need them need a later driver than that.
     @if_there
+    // Since CUDA 12.4.
+    cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
+    // Since CUDA 11.8; GPUs that need them need a later driver than that.
     cuLaunchKernelEx(*const DriverLaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
     cuOccupancyMaxActiveClusters(*mut c_int, CUfunction, *const DriverLaunchConfig);
 }
@@ -250,14 +259,16 @@ macro_rules! call_if_there {
 
 mod device;
 mod graph;
+mod link;
 mod memory;
 mod module;
 
 use graph::{CopyParams, FillParams, HostNodeParams, KernelNodeParams};
 pub(crate) use graph::{GpuGraph, GpuGraphExec, GpuGraphNode};
+pub(crate) use link::GpuLinker;
 pub(crate) use memory::{Memcpy2d, PoolFigures, Registration};
 use module::DriverLaunchConfig;
-pub(crate) use module::{GpuFunction, GpuModule, LaunchShape};
+pub(crate) use module::{GpuFunction, GpuModule, LaunchShape, LoadFailure};
 
 #[inline]
 fn check(functions: &Functions, call: &'static str, answer: u32) -> Result<(), DriverError> {

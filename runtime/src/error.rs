@@ -13,6 +13,10 @@ use crate::exchange::ExchangeError;
 use crate::launch::LaunchConfig;
 use crate::profile::ParseProfileError;
 
+mod foreign;
+
+pub use foreign::ForeignError;
+
 /// The result of every operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -40,6 +44,9 @@ pub enum Error {
     /// Memory could not be exchanged with another library.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
+    /// Code from elsewhere could not be read, compiled, linked, loaded or launched.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
     /// Work on a stream failed or took too long.
     #[error(transparent)]
     Stream(#[from] StreamError),

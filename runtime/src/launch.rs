@@ -11,12 +11,14 @@ use warpsmith_device::{GridSliceMut, OwnershipMap};
 
 mod args;
 mod config;
+mod foreign;
 mod plan;
 mod shared_args;
 
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
 pub(crate) use config::{check as check_launch, check_block};
+pub use foreign::ForeignLaunch;
 use plan::KernelCode;
 pub use plan::{LaunchPlan, PreparedLaunch};
 
@@ -53,7 +55,7 @@ pub struct Launch<'a> {
 /// What an argument of a launch is bound to: the stream, its device, and the order of uses of memory.
 pub struct Binder<'a> {
     stream: &'a Stream,
-    desc: &'static KernelDesc,
+    kernel: KernelName<'a>,
     /// Which argument that is not a plain value is being bound, from 1.
     argument: usize,
     /// Locks of memory that the launch writes through shared borrows; on the CPU executor only.
@@ -64,6 +66,13 @@ pub struct Binder<'a> {
     gate: Option<MutexGuard<'a, ()>>,
     /// The uses of memory so far, where a graph records the launch.
     recorded: Vec<MemoryUse>,
+}
+
+/// What messages call the kernel of a launch.
+#[derive(Clone, Copy)]
+enum KernelName<'a> {
+    Own(&'static KernelDesc),
+    Foreign(&'a str),
 }
 
 impl<'a> Launch<'a> {
@@ -77,8 +86,15 @@ impl<'a> Launch<'a> {
         let kernel = kernel.identity();
         let (config, code) = plan.resolve(stream, &kernel)?;
         let KernelIdentity { desc, parameters, .. } = kernel;
-        let binder =
-            Binder { stream, desc, argument: 0, shared: Vec::new(), gate: None, recorded: Vec::new(), bytes: 0 };
+        let binder = Binder {
+            stream,
+            kernel: KernelName::Own(desc),
+            argument: 0,
+            shared: Vec::new(),
+            gate: None,
+            recorded: Vec::new(),
+            bytes: 0,
+        };
         Ok(Self { config, code, parameters, binder })
     }
 
@@ -123,8 +139,9 @@ impl<'a> Launch<'a> {
         }
         let stack = self.stack_bytes()?;
         let Self { config, code, parameters, binder } = self;
-        let Binder { stream, desc, shared, recorded, .. } = binder;
+        let Binder { stream, shared, recorded, .. } = binder;
         let kernel = code.into_found();
+        let desc = kernel.desc();
         recorder.kernel(
             stream,
             RecordedKernel { config, kernel, desc, parameters, shared, stack, arguments, body },
@@ -135,8 +152,7 @@ impl<'a> Launch<'a> {
     /// A launch that was recorded, to be done on `stream`; its memory was ordered.
     pub(crate) fn replayed(stream: &'a Stream, recorded: &'a RecordedKernel) -> Self {
         let RecordedKernel { config, kernel, desc, parameters, shared, .. } = recorded;
-        let binder =
-            Binder { stream, desc, argument: 0, shared: shared.clone(), gate: None, recorded: Vec::new(), bytes: 0 };
+        let binder = Binder { shared: shared.clone(), ..Binder::new(stream, KernelName::Own(desc)) };
         Self { config: *config, code: KernelCode::prepared(kernel), parameters, binder }
     }
 
@@ -414,6 +430,12 @@ impl ArgumentList {
     }
 }
 
+impl<'a> Binder<'a> {
+    fn new(stream: &'a Stream, kernel: KernelName<'a>) -> Self {
+        Self { stream, kernel, argument: 0, shared: Vec::new(), bytes: 0, gate: None, recorded: Vec::new() }
+    }
+}
+
 impl Binder<'_> {
     /// Which argument that is not a plain value is being bound, from 1.
     pub(crate) fn argument(&self) -> usize {
@@ -421,7 +443,10 @@ impl Binder<'_> {
     }
 
     pub(crate) fn kernel(&self) -> String {
-        kernel_path(self.desc)
+        match self.kernel {
+            KernelName::Own(desc) => kernel_path(desc),
+            KernelName::Foreign(name) => name.to_owned(),
+        }
     }
 
     /// Orders the launch after earlier uses of the memory, of which the kernel is given `bytes`.

@@ -44,6 +44,7 @@ mod stream;
 mod timeline;
 
 pub mod exchange;
+pub mod foreign;
 pub mod nvtx;
 pub mod prelude;
 pub mod testing;
@@ -74,8 +75,8 @@ pub use device::{
     MemoryInfo, ParseUuidError, driver_version,
 };
 pub use error::{
-    DeviceError, DriverError, Error, GraphError, KernelPanic, LaunchError, MemoryError, ModuleError, ParamShape,
-    Result, StreamError, Version,
+    DeviceError, DriverError, Error, ForeignError, GraphError, KernelPanic, LaunchError, MemoryError, ModuleError,
+    ParamShape, Result, StreamError, Version,
 };
 pub use event::{Event, EventOptions};
 pub use graph::{ExecutableGraph, Graph, GraphNode};
@@ -134,7 +135,9 @@ pub use warpsmith_device::{
 };
 pub use warpsmith_device::{cache, constant, timing, vector};
 pub use warpsmith_device::{cluster, grid, mbarrier, named};
-pub use warpsmith_macro::{AnyBits, KernelValue, WarpValue, gpu_print, gpu_println, kernel, loops, ptx, test};
+pub use warpsmith_macro::{
+    AnyBits, KernelValue, WarpValue, foreign_kernels, gpu_print, gpu_println, kernel, loops, ptx, test,
+};
 
 /// Prints the place in the source, an expression and its value, and gives the value: `dbg!` for kernels.
 ///
@@ -188,6 +191,6 @@ pub mod __private {
     pub use warpsmith_macro::gpu_dbg_line;
 
     pub use crate::kernel::KernelInstance;
-    pub use crate::launch::Launch;
+    pub use crate::launch::{ForeignLaunch, Launch};
     pub use crate::testing;
 }

@@ -27,5 +27,5 @@ pub use shared::{ManagedBuffer, MappedBuffer};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use staging::{StagingOptions, StagingRing};
 pub(crate) use storage::{Keeper, Storage};
-pub(crate) use uses::Access;
+pub(crate) use uses::{Access, Uses};
 pub use view::DeviceViewMut;

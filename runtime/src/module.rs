@@ -6,14 +6,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
-use warpsmith_device::abi::{KernelDesc, ParamDesc};
+use warpsmith_device::abi::{KernelDesc, KernelOptions, ParamDesc};
 use warpsmith_device::host::Joins;
 
 use crate::check::code::{self as checked_code, CheckedKernel};
 use crate::constants::ModuleConstants;
 use crate::device::{Device, GpuParts};
 use crate::driver::{FunctionAttribute, GpuFunction, GpuModule, Limit, code};
-use crate::error::{ModuleError, ParamShape, Version};
+use crate::error::{DriverError, ModuleError, ParamShape, Version};
 use crate::registry::Registry;
 
 /// Stack that a thread gets when its kernel's call depth is not known, unless the device has more already.
@@ -47,6 +47,13 @@ pub(crate) struct GpuCode {
 }
 
 impl LoadedKernel {
+    /// A kernel of a module from elsewhere, with the number under which the device knows its name.
+    pub(crate) fn foreign(number: u32, name: &str, gpu: Option<GpuCode>) -> Self {
+        static DESC: KernelDesc =
+            KernelDesc::new("foreign", "warpsmith", file!(), line!(), column!(), KernelOptions::NONE, &[]);
+        Self { number, path: name.to_owned(), desc: &DESC, record: None, gpu, checked: None }
+    }
+
     /// Its place in the device's table; part of each launch's id.
     pub(crate) fn number(&self) -> u32 {
         self.number
@@ -325,24 +332,28 @@ fn load_code(
         constants => Some(ModuleConstants::find(&module, constants).map_err(rejected)?),
     };
     let function = Arc::new(module).function(&entry).map_err(rejected)?;
-    let shared_bytes = function.attribute(FunctionAttribute::SharedSizeBytes).map_err(rejected)?;
-    let max_threads = function.attribute(FunctionAttribute::MaxThreadsPerBlock).map_err(rejected)?;
-    let registers = function.attribute(FunctionAttribute::NumRegs).map_err(rejected)?;
-    let local_bytes = function.attribute(FunctionAttribute::LocalSizeBytes).map_err(rejected)?;
-    // Dynamic shared memory above 48 KiB must be asked for; asking once costs nothing where it is not used.
-    let room = device.limits().max_shared_bytes.saturating_sub(shared_bytes);
-    let room = i32::try_from(room).unwrap_or(i32::MAX);
-    function.set_attribute(FunctionAttribute::MaxDynamicSharedSizeBytes, room).map_err(rejected)?;
-    tracing::debug!(
-        kernel = path,
-        architecture = image.architecture,
-        registers,
-        shared_bytes,
-        local_bytes,
-        max_threads,
-        "loaded"
-    );
-    Ok(GpuCode { function, max_threads, registers, shared_bytes: u64::from(shared_bytes), constants })
+    GpuCode::new(device, path, function, constants).map_err(rejected)
+}
+
+impl GpuCode {
+    /// Asks the driver what the kernel needs, and allows it the shared memory that the device has.
+    pub(crate) fn new(
+        device: &Device,
+        path: &str,
+        function: GpuFunction,
+        constants: Option<ModuleConstants>,
+    ) -> Result<Self, DriverError> {
+        let shared_bytes = function.attribute(FunctionAttribute::SharedSizeBytes)?;
+        let max_threads = function.attribute(FunctionAttribute::MaxThreadsPerBlock)?;
+        let registers = function.attribute(FunctionAttribute::NumRegs)?;
+        let local_bytes = function.attribute(FunctionAttribute::LocalSizeBytes)?;
+        // Dynamic shared memory above 48 KiB must be asked for; asking once costs nothing where it is not used.
+        let room = device.limits().max_shared_bytes.saturating_sub(shared_bytes);
+        let room = i32::try_from(room).unwrap_or(i32::MAX);
+        function.set_attribute(FunctionAttribute::MaxDynamicSharedSizeBytes, room)?;
+        tracing::debug!(kernel = path, registers, shared_bytes, local_bytes, max_threads, "loaded");
+        Ok(Self { function, max_threads, registers, shared_bytes: u64::from(shared_bytes), constants })
+    }
 }
 
 fn corrupt(path: &str, reason: &str) -> ModuleError {
@@ -375,6 +386,8 @@ pub(crate) struct KernelTable {
 struct TableState {
     by_place: HashMap<PlaceKey, Arc<Slot>, BuildHasherDefault<PlaceHasher>>,
     by_number: Vec<Arc<LoadedKernel>>,
+    /// Numbers of kernels from elsewhere, by name.
+    foreign: HashMap<String, u32>,
 }
 
 /// A kernel that was asked for: loaded, being loaded, or to be tried again.
@@ -464,6 +477,18 @@ impl KernelTable {
         Ok(Arc::clone(slot.kernel.get_or_init(|| kernel)))
     }
 
+    /// A number for kernels from elsewhere of this name, under which messages find the name and nothing else.
+    pub(crate) fn foreign_number(&self, name: &str) -> u32 {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&number) = state.foreign.get(name) {
+            return number;
+        }
+        let number = u32::try_from(state.by_number.len()).expect("a program has less than 2^32 kernels");
+        state.by_number.push(Arc::new(LoadedKernel::foreign(number, name, None)));
+        state.foreign.insert(name.to_owned(), number);
+        number
+    }
+
     /// The kernel with this number.
     pub(crate) fn by_number(&self, number: u32) -> Option<Arc<LoadedKernel>> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
@@ -487,7 +512,7 @@ fn with_inline_sites(log: &str, image: &Image) -> String {
 #[cfg(test)]
 mod tests {
     use warpsmith_build::bundle::{Bundle, frame};
-    use warpsmith_device::abi::{KernelOptions, KernelParam, Value};
+    use warpsmith_device::abi::{KernelParam, Value};
 
     use super::*;
 

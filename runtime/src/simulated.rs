@@ -88,6 +88,7 @@ macro_rules! simulated_test {
 
 mod exchange;
 mod failures;
+mod foreign;
 mod graphs;
 mod kernels;
 mod memory;
@@ -761,6 +762,19 @@ simulated_test!(streams_of_cudarc_are_taken, "", {
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
     let default = Stream::from_cuda_stream(&context.default_stream()).unwrap();
     assert_eq!(default.to_host(&memory).unwrap(), [1; 10]);
+});
+
+simulated_test!(the_per_thread_default_stream_is_refused, "", {
+    let device = device();
+    let context = device.cuda_context().unwrap();
+    let (error, text) = message(Stream::from_cuda_stream(&context.per_thread_stream()));
+    assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{text}");
+    assert!(text.contains("Device::default_stream"), "{text}");
+    // The legacy default stream is one stream for all threads.
+    let stream = Stream::from_cuda_stream(&context.default_stream()).unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
 });
 
 simulated_test!(the_environment_chooses_the_cpu, "cpu|", {

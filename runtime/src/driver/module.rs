@@ -32,28 +32,30 @@ pub(crate) struct LoadFailure {
 impl GpuModule {
     /// Compiles PTX for the GPU and loads it.
     pub(crate) fn load(gpu: &Arc<Gpu>, ptx: &CStr) -> Result<Self, LoadFailure> {
-        const INFO_LOG_BUFFER: c_uint = 3;
-        const INFO_LOG_BUFFER_SIZE: c_uint = 4;
-        const ERROR_LOG_BUFFER: c_uint = 5;
-        const ERROR_LOG_BUFFER_SIZE: c_uint = 6;
-        const LOG_BYTES: usize = 16 << 10;
+        // SAFETY: the text is NUL-terminated.
+        unsafe { Self::load_image(gpu, ptx.to_bytes_with_nul(), &[]) }
+    }
+
+    /// Loads PTX, a cubin or a fatbin, with options of the driver's compiler and their numbers.
+    ///
+    /// # Safety
+    /// The sizes in the image's own headers lie inside the bytes; text ends with a zero byte.
+    pub(crate) unsafe fn load_image(
+        gpu: &Arc<Gpu>,
+        image: &[u8],
+        options: &[(c_uint, usize)],
+    ) -> Result<Self, LoadFailure> {
         gpu.bind().map_err(|source| LoadFailure { source, log: String::new() })?;
-        let mut errors = vec![0u8; LOG_BYTES];
-        let mut infos = vec![0u8; LOG_BYTES];
-        let mut options = [ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE, INFO_LOG_BUFFER, INFO_LOG_BUFFER_SIZE];
-        // A size travels as the pointer's own bits.
-        let size: *mut c_void = std::ptr::without_provenance_mut(LOG_BYTES);
-        let mut values: [*mut c_void; 4] = [errors.as_mut_ptr().cast(), size, infos.as_mut_ptr().cast(), size];
+        let mut options = JitCall::new(options);
         let mut module: CUmodule = null_mut();
-        // SAFETY: the text is NUL-terminated; each option has a value of the kind that `cuda.h` gives it.
+        let (count, keys, values) = options.arguments();
+        // SAFETY: the caller answers for the image; each option has a value of the kind that `cuda.h` gives it, and the logs'
+        // buffers live through the call.
         let answer = unsafe {
-            call!(
-                gpu.functions(),
-                cuModuleLoadDataEx(&raw mut module, ptx.as_ptr().cast(), 4, options.as_mut_ptr(), values.as_mut_ptr())
-            )
+            call!(gpu.functions(), cuModuleLoadDataEx(&raw mut module, image.as_ptr().cast(), count, keys, values))
         };
-        answer.map_err(|source| LoadFailure { source, log: log_text(&errors) })?;
-        let info = log_text(&infos);
+        answer.map_err(|source| LoadFailure { source, log: options.errors() })?;
+        let info = options.infos();
         if !info.is_empty() {
             tracing::debug!(%info, "the driver compiled a module");
         }
@@ -71,13 +73,60 @@ impl GpuModule {
 
     /// The address of a variable of the module.
     pub(crate) fn global(&self, name: &str) -> Result<u64, DriverError> {
-        self.gpu.bind()?;
         let name = CString::new(name).unwrap_or_default();
+        Ok(self.global_and_size(&name)?.0)
+    }
+
+    /// The address of a variable of the module, and its size in bytes.
+    pub(crate) fn global_and_size(&self, name: &CStr) -> Result<(u64, usize), DriverError> {
+        self.gpu.bind()?;
         let (mut address, mut bytes): (CUdeviceptr, usize) = (0, 0);
         let (to_address, to_bytes) = (&raw mut address, &raw mut bytes);
         // SAFETY: it writes an address and a size; the name is NUL-terminated.
         unsafe { call!(self.gpu.functions(), cuModuleGetGlobal_v2(to_address, to_bytes, self.module, name.as_ptr())) }?;
-        Ok(address)
+        Ok((address, bytes))
+    }
+}
+
+/// Options of the driver's compiler and linker for one call or several, with room for what it writes.
+pub(super) struct JitCall {
+    keys: Vec<c_uint>,
+    values: Vec<*mut c_void>,
+    errors: Vec<u8>,
+    infos: Vec<u8>,
+}
+
+impl JitCall {
+    const LOG_BYTES: usize = 16 << 10;
+
+    pub(super) fn new(options: &[(c_uint, usize)]) -> Self {
+        const INFO_LOG_BUFFER: c_uint = 3;
+        const INFO_LOG_BUFFER_SIZE: c_uint = 4;
+        const ERROR_LOG_BUFFER: c_uint = 5;
+        const ERROR_LOG_BUFFER_SIZE: c_uint = 6;
+        let (mut errors, mut infos) = (vec![0u8; Self::LOG_BYTES], vec![0u8; Self::LOG_BYTES]);
+        // A number travels as the pointer's own bits.
+        let number = std::ptr::without_provenance_mut::<c_void>;
+        let size = number(Self::LOG_BYTES);
+        let mut keys = vec![ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE, INFO_LOG_BUFFER, INFO_LOG_BUFFER_SIZE];
+        let mut values = vec![errors.as_mut_ptr().cast(), size, infos.as_mut_ptr().cast(), size];
+        keys.extend(options.iter().map(|(key, _)| *key));
+        values.extend(options.iter().map(|(_, value)| number(*value)));
+        Self { keys, values, errors, infos }
+    }
+
+    /// As the driver takes them: the count, the options and their values.
+    pub(super) fn arguments(&mut self) -> (c_uint, *mut c_uint, *mut *mut c_void) {
+        let count = c_uint::try_from(self.keys.len()).expect("there are few options");
+        (count, self.keys.as_mut_ptr(), self.values.as_mut_ptr())
+    }
+
+    pub(super) fn errors(&self) -> String {
+        log_text(&self.errors)
+    }
+
+    pub(super) fn infos(&self) -> String {
+        log_text(&self.infos)
     }
 }
 
@@ -144,6 +193,29 @@ impl GpuFunction {
             )
         }?;
         Ok(u32::try_from(block).unwrap_or(0).max(1))
+    }
+
+    /// The sizes in bytes of its parameters; `None` where the driver does not tell them, as those before CUDA 12.4.
+    pub(crate) fn parameter_sizes(&self) -> Result<Option<Vec<usize>>, DriverError> {
+        /// No kernel has more bytes of parameters, so none has more parameters.
+        const MOST: usize = 32_764;
+        let gpu = &self.module.gpu;
+        gpu.bind()?;
+        let Some(get) = gpu.functions().cuFuncGetParamInfo else { return Ok(None) };
+        let mut sizes = Vec::new();
+        while sizes.len() <= MOST {
+            let (mut offset, mut size) = (0usize, 0usize);
+            // SAFETY: it writes two numbers; the handle is valid.
+            let answer = unsafe { get(self.function, sizes.len(), &raw mut offset, &raw mut size) };
+            match check(gpu.functions(), "cuFuncGetParamInfo", answer) {
+                Ok(()) => sizes.push(size),
+                // There is no parameter with this number.
+                Err(error) if error.code == code::INVALID_VALUE => return Ok(Some(sizes)),
+                Err(error) if error.code == code::NOT_FOUND => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// How many of a launch's clusters the GPU can hold at once.

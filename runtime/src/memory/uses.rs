@@ -41,6 +41,11 @@ impl Uses {
         Self { clock: 1, entries: vec![Use { stream: Arc::clone(stream), used_at: 1, wrote_at: 1 }] }
     }
 
+    /// Memory that no stream has used.
+    pub(crate) fn none() -> Self {
+        Self { clock: 0, entries: Vec::new() }
+    }
+
     /// Orders a use on `stream` after those that it must come after, and notes it.
     #[inline]
     pub(crate) fn order(&mut self, stream: &Arc<StreamInner>, access: Access) -> Result<(), DriverError> {

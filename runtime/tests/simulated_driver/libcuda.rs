@@ -31,7 +31,8 @@ const MARKED: usize = 16 << 20;
 /// `init` (answer of `cuInit`), `version`, `gpus`, `mode` (compute mode), `major`, `minor`, `pools`, `memory` (bytes), `lenient` (whether kernels
 /// that the simulation does not know do nothing), `pinned` (bytes of page-locked memory), `concurrent` (whether the host may
 /// touch managed memory while kernels run), `peer` (whether GPUs reach each other), `reuse` (whether the pool gives a freed
-/// block out again: at once on the stream that freed it, elsewhere once that free was passed).
+/// block out again: at once on the stream that freed it, elsewhere once that free was passed), `tells` (whether it tells kernels'
+/// parameters).
 fn setting(key: &str, default: u64) -> u64 {
     let all = std::env::var("SIMULATED_CUDA").unwrap_or_default();
     let found = all.split(',').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == key);
@@ -61,6 +62,9 @@ enum Op {
     Launch { entry: String, grid: u64, memory: u64, len: u64, record: u64, launch: u64, barrier: u64 },
     /// A function of the host, called on a thread of its own; then whether it has returned.
     Host { function: extern "C" fn(*mut c_void), data: usize, returned: Option<Arc<AtomicBool>> },
+    /// A kernel without hidden arguments: `add_foreign` adds two slices of `f32`, `scale_foreign` multiplies by the module's
+    /// variable.
+    Foreign { entry: String, slices: [u64; 3], len: u32 },
     /// Keeps the stream busy until the test lets it go.
     Hold,
 }
@@ -149,6 +153,9 @@ struct State {
     /// Which GPU's it is, by address.
     ordinals: BTreeMap<u64, c_int>,
     entries: Vec<String>,
+    /// What was given to the linker, and where its log goes.
+    linked: Vec<u8>,
+    link_log: usize,
     /// The address of the one variable that modules have, a `u32`; 0 until somebody asks for it.
     variable: u64,
     limits: BTreeMap<u32, usize>,
@@ -356,6 +363,7 @@ impl State {
                     }
                 }
                 Op::Free { address } => self.free(address),
+                Op::Foreign { entry, slices, len } => self.foreign(&entry, slices, len),
                 Op::Launch { entry, grid, memory, len, record, launch, barrier } => {
                     if entry == "sync" && !self.sync(barrier, grid) {
                         return;
@@ -378,6 +386,25 @@ impl State {
             // Kept, so that a late access finds poison instead of somebody else's memory.
             // SAFETY: the block was allocated with this size and is never given back to the host.
             unsafe { (address as *mut u8).write_bytes(0xdd, bytes.min(MARKED)) };
+        }
+    }
+
+    unsafe fn foreign(&mut self, entry: &str, [a, b, c]: [u64; 3], len: u32) {
+        let bytes = len as usize * 4;
+        let used: &[u64] = if entry == "add_foreign" { &[a, b, c] } else { &[a] };
+        if !used.iter().all(|&slice| self.check(slice, bytes)) {
+            return;
+        }
+        for at in 0..len as usize {
+            // SAFETY: inside the blocks that were just checked; the variable was allocated for the module.
+            unsafe {
+                let element = |slice: u64| (slice as *mut f32).add(at);
+                if entry == "add_foreign" {
+                    *element(c) = *element(a) + *element(b);
+                } else {
+                    *element(a) *= (self.variable as *const u32).read() as f32;
+                }
+            }
         }
     }
 
@@ -940,6 +967,12 @@ driver! {
         module: *mut usize, image: *const c_char, count: c_uint, options: *mut c_uint, values: *mut *mut c_void,
     ) {
         let text = CStr::from_ptr(image).to_string_lossy().into_owned();
+        for at in 0..count as usize {
+            if !(3..=6).contains(&*options.add(at)) {
+                let call = format!("load option {} = {}", *options.add(at), *values.add(at) as usize);
+                state().calls.push(call);
+            }
+        }
         if text.contains("too new") { return UNSUPPORTED_PTX_VERSION; }
         if text.contains("broken") {
             for at in 0..count as usize {
@@ -955,7 +988,64 @@ driver! {
         *module = 1;
         SUCCESS
     }
-    cuModuleUnload(_module: usize) { SUCCESS }
+    cuLinkCreate_v2(count: c_uint, options: *mut c_uint, values: *mut *mut c_void, link: *mut usize) {
+        let mut state = state();
+        for at in 0..count as usize {
+            if *options.add(at) == 5 { state.link_log = *values.add(at) as usize; }
+            else if !(3..=6).contains(&*options.add(at)) {
+                let call = format!("link option {} = {}", *options.add(at), *values.add(at) as usize);
+                state.calls.push(call);
+            }
+        }
+        *link = 5 << 20;
+        SUCCESS
+    }
+    cuLinkAddData_v2(
+        link: usize, kind: c_uint, data: *const u8, bytes: usize, name: *const c_char, _count: c_uint, _options: *mut c_uint,
+        _values: *mut *mut c_void,
+    ) {
+        if link != 5 << 20 { return INVALID_VALUE; }
+        let data = std::slice::from_raw_parts(data, bytes);
+        let mut state = state();
+        if kind == 1 && data.last() != Some(&0) { return INVALID_VALUE; }
+        if data.windows(6).any(|window| window == b"broken") {
+            let log = c"error   : simulated, in the linker";
+            (state.link_log as *mut c_char).copy_from_nonoverlapping(log.as_ptr(), log.count_bytes() + 1);
+            return INVALID_PTX;
+        }
+        let call = format!("link {kind} {}", CStr::from_ptr(name).to_string_lossy());
+        state.calls.push(call);
+        state.linked.extend_from_slice(data.strip_suffix(&[0]).unwrap_or(data));
+        SUCCESS
+    }
+    cuLinkComplete(link: usize, image: *mut *const c_void, bytes: *mut usize) {
+        if link != 5 << 20 { return INVALID_VALUE; }
+        // The text of what was added stands for the cubin; it lives until the link is destroyed.
+        let state = state();
+        *image = state.linked.as_ptr().cast();
+        *bytes = state.linked.len();
+        SUCCESS
+    }
+    cuLinkDestroy(_link: usize) {
+        let mut state = state();
+        state.linked.fill(0xdd);
+        state.linked.clear();
+        state.calls.push("destroy link".to_owned());
+        SUCCESS
+    }
+    cuFuncGetParamInfo(function: usize, index: usize, offset: *mut usize, size: *mut usize) {
+        if setting("tells", 1) == 0 { return NOT_FOUND; }
+        let sizes: &[usize] = match state().entries[function - 1].as_str() {
+            "add_foreign" => &[8, 8, 8, 4],
+            "scale_foreign" => &[8, 4],
+            _ => &[],
+        };
+        let Some(&bytes) = sizes.get(index) else { return INVALID_VALUE };
+        *offset = index * 8;
+        *size = bytes;
+        SUCCESS
+    }
+    cuModuleUnload(_module: usize) { state().calls.push("unload".to_owned()); SUCCESS }
     cuModuleGetFunction(function: *mut usize, _module: usize, name: *const c_char) {
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         if name == "missing" { return NOT_FOUND; }
@@ -1059,6 +1149,12 @@ driver! {
         let entry = state.entries[function - 1].clone();
         if state.hold {
             state.push(stream, Op::Hold);
+        }
+        if entry.ends_with("_foreign") {
+            let slices = if entry == "add_foreign" { [word(0), word(1), word(2)] } else { [word(0), 0, 0] };
+            let last = *arguments.add(if entry == "add_foreign" { 3 } else { 1 });
+            let len = last.cast::<u32>().read_unaligned();
+            return state.push(stream, Op::Foreign { entry, slices, len });
         }
         if setting("lenient", 0) != 0 && !["count", "panic", "add_variable"].contains(&entry.as_str()) {
             return state.sticky;
