@@ -174,7 +174,8 @@ impl Stream {
     /// # }
     /// ```
     pub fn completed(&self) -> StreamCompleted {
-        let state = match self.inner().mark() {
+        let marked = self.not_recording("waiting for its work").map_err(Into::into).and_then(|()| self.inner().mark());
+        let state = match marked {
             Ok(None) => State::Passed,
             Ok(Some(mark)) => State::Waiting(mark),
             Err(error) => State::Refused(error),

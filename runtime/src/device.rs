@@ -45,8 +45,6 @@ const CHOICE_VARIABLE: &str = "WARPSMITH_DEVICE";
 /// The environment variable that makes the CPU executor a checked one.
 const CHECK_VARIABLE: &str = "WARPSMITH_CHECK";
 
-/// The environment variable that has each launch wait for its kernel.
-
 /// The environment variable that chooses the schedule of [`Device::cpu`].
 const SCHEDULE_VARIABLE: &str = "WARPSMITH_SCHEDULE";
 

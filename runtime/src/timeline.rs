@@ -158,6 +158,7 @@ impl Timeline {
     /// # Errors
     /// [`StreamError::Watched`] when another timeline watches the stream, [`StreamError`] when the driver refuses.
     pub fn watch(&self, stream: &Stream) -> Result<()> {
+        stream.not_recording("timing")?;
         let _held = stream.timeline().lock_for(&self.inner).ok_or(StreamError::Watched)?;
         let mut kept = self.inner.kept();
         if kept.lanes.iter().any(|lane| lane.stream == stream.inner().id()) {

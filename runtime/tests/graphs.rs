@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use warpsmith::prelude::*;
 use warpsmith::{Error, Graph, GraphError};
@@ -40,6 +41,15 @@ fn prints() {
 }
 
 const LEN: usize = 1000;
+
+/// Waits for a future that is ready at once.
+fn wait_for<F: Future>(future: F) -> F::Output {
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the future is not ready"),
+    }
+}
 
 /// What cannot be recorded.
 type Refused<'a> = &'a dyn Fn(&Stream) -> warpsmith::Result<()>;
@@ -87,7 +97,10 @@ fn case_i4_an_error_while_recording_leaves_the_stream_usable() {
         let mut y = stream.zeroed::<u32>(LEN).unwrap();
         let (x, other) = (stream.zeroed::<u32>(LEN).unwrap(), device.stream().unwrap());
         let event = other.record().unwrap();
-        let refused: [(&str, Refused<'_>); 7] = [
+        let refused: [(&str, Refused<'_>); 10] = [
+            ("a host task", &|recording| recording.host_task(|| {})),
+            ("timing", &|recording| warpsmith::Timeline::new().watch(recording)),
+            ("waiting for its work", &|recording| wait_for(recording.completed())),
             ("a synchronise", &|recording| recording.synchronize()),
             ("a copy to the host", &|recording| recording.to_host(&x).map(drop)),
             ("an allocation", &|recording| recording.to_device(&[1u32]).map(drop)),

@@ -112,6 +112,7 @@ impl Stream {
     /// # Errors
     /// [`ExchangeError::Driver`] when the driver refuses.
     pub fn wait_for_exchange(&self, theirs: ExchangeStream) -> Result<()> {
+        self.not_recording("waiting for another library's stream")?;
         let (Some(queue), Some(theirs)) = (self.gpu(), theirs.on(self.device())) else { return Ok(()) };
         let event = GpuEvent::new(theirs.gpu(), false).map_err(failed("making an event"))?;
         let waits = event.record(&theirs).and_then(|()| queue.stream.wait(&event));
@@ -123,6 +124,7 @@ impl Stream {
     /// # Errors
     /// [`ExchangeError::Driver`] when the driver refuses.
     pub fn exchange_waits(&self, theirs: ExchangeStream) -> Result<()> {
+        self.not_recording("letting another library's stream wait")?;
         let Some(theirs) = theirs.on(self.device()) else { return Ok(()) };
         Ok(self.inner().is_waited_for_by(&theirs).map_err(failed("letting another library's stream wait"))?)
     }

@@ -46,6 +46,7 @@ impl<T: KernelValue> ForeignGlobal<T> {
     /// # Errors
     /// [`ForeignError`] for a stream of another device, and when the driver refuses.
     pub fn write(&self, stream: &Stream, value: &T) -> Result<()> {
+        stream.not_recording("a write of a module's variable")?;
         self.module.check_stream(stream)?;
         let Some(queue) = stream.gpu() else { unreachable!("the module's device is a GPU") };
         if size_of::<T>() == 0 {
@@ -73,6 +74,7 @@ impl<T: KernelValue> ForeignGlobal<T> {
     where
         T: AnyBits,
     {
+        stream.not_recording("a read of a module's variable")?;
         self.module.check_stream(stream)?;
         // On the heap and forgotten where the wait fails, so that a copy that may still be under way finds it.
         let mut value = Box::new(MaybeUninit::<T>::zeroed());

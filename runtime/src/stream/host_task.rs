@@ -108,6 +108,7 @@ impl Stream {
     /// ```
     pub fn host_task(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         self.inner.check_outside()?;
+        self.not_recording("a host task, which is a node of its own (`Graph::add_host`),")?;
         let panic = Arc::clone(&self.inner.task_panic);
         let guarded = move || {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(task)) {
