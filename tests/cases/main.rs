@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+mod driver_table;
+
 /// Sections and how many cases each has.
 const SECTIONS: &[(char, u32)] = &[
     ('a', 6),

@@ -163,6 +163,24 @@ simulated_test!(modules_are_joined_in_order, "", {
     assert!(matches!(error, Error::Foreign(ForeignError::NothingToLink)), "{text}");
 });
 
+simulated_test!(modules_come_from_files_too, "", {
+    let device = device();
+    let path = std::env::temp_dir().join(format!("warpsmith-foreign-{}.ptx", std::process::id()));
+    std::fs::write(&path, PTX).unwrap();
+    let module = ForeignModule::from_file(&device, &path).unwrap();
+    assert_eq!(module.kernel_names().collect::<Vec<_>>(), ["add_foreign", "scale_foreign"]);
+    ForeignModule::from_file_with(&device, &path, &JitOptions::new().max_registers(24)).unwrap();
+    assert_eq!((calls(c"load"), calls(c"load option 0 = 24")), (2, 1));
+    let mut linker = Linker::new(&device, &JitOptions::new()).unwrap();
+    linker.add_file(&path).unwrap();
+    assert!(!linker.link().unwrap().is_empty());
+    let added = std::ffi::CString::new(format!("link 1 {}", path.display())).unwrap();
+    assert_eq!((calls(&added), calls(c"destroy link")), (1, 1));
+    std::fs::remove_file(&path).unwrap();
+    let (error, text) = message(ForeignModule::from_file(&device, &path));
+    assert!(matches!(error, Error::Foreign(ForeignError::Read { .. })), "{text}");
+});
+
 simulated_test!(a_module_is_unloaded_after_the_last_that_needs_it, "", {
     let device = device();
     let stream = device.stream().unwrap();

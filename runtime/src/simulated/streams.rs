@@ -90,6 +90,24 @@ simulated_test!(events_are_made_as_their_options_say, "", {
     }
 });
 
+simulated_test!(an_event_is_waited_for, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    let address = memory.cuda_address().unwrap() as usize;
+    // SAFETY: the simulated device's memory is the host's, and the buffer is alive.
+    let now = || unsafe { (address as *const u32).read_volatile() };
+    hold(true);
+    launch(&stream, &COUNT, &mut memory).unwrap();
+    let event = stream.record().unwrap();
+    assert!(!event.is_done().unwrap(), "the kernel before it has not run");
+    hold(false);
+    event.synchronize().unwrap();
+    assert_eq!(now(), 1);
+    assert!(event.is_done().unwrap());
+    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
+});
+
 simulated_test!(the_legacy_default_stream_is_one_and_that_of_each_thread_is_refused, "", {
     let device = device();
     let (first, second) = (device.default_stream().unwrap(), device.default_stream().unwrap());
