@@ -926,6 +926,9 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
+        if outside::inside() == Inside::Gpu {
+            return outside::discard(Self { gpu: Arc::clone(&self.gpu), host: self.host, device: self.device });
+        }
         if self.gpu.bind().is_ok() {
             // SAFETY: the memory was allocated so and is not used again.
             let _ = unsafe { call!(self.gpu.functions(), cuMemFreeHost(self.host.as_ptr().cast())) };

@@ -479,9 +479,20 @@ pub enum MemoryError {
         /// Number of elements.
         len: usize,
     },
+    /// A buffer that a graph uses keeps the type of its elements, which is the graph's too.
+    #[error(
+        "a graph uses the buffer of `{from}`, so it cannot become one of `{to}`: cast a slice of it, or drop the graph and copy"
+    )]
+    InGraph {
+        /// The elements' type.
+        from: &'static str,
+        /// The type asked for.
+        to: &'static str,
+    },
     /// Another library's memory that is not aligned as vectors are.
     #[error(
-        "`{vector}`s lie at multiples of {align} bytes, and the buffer's memory is another library's and starts at          {address:#x}; let that library make a copy, or take scalars"
+        "`{vector}`s lie at multiples of {align} bytes, and the buffer's memory is another library's and starts at \
+         {address:#x}; let that library make a copy, or take scalars"
     )]
     VectorsMisaligned {
         /// The vector's type.

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::driver::{GpuGraph, GpuGraphExec, GpuGraphNode, PinnedMemory};
 use crate::error::{DriverError, GraphError, Result, StreamError};
 use crate::memory::Access;
-use crate::outside::{self, Inside};
+use crate::outside::{self, Inside, Kept};
 use crate::stream::{Stream, StreamInner};
 
 /// Work of a device, described by [`Stream::capture`] or node by node, not yet made ready to be launched.
@@ -233,7 +233,7 @@ impl GpuParts {
         for node in nodes.iter() {
             let after: Vec<GpuGraphNode> = node.after.iter().map(|&index| made[index]).collect();
             let address =
-                |place: &(Arc<crate::memory::Storage>, usize)| place.0.pointer().addr() as u64 + place.1 as u64;
+                |place: &(Kept<Arc<crate::memory::Storage>>, usize)| place.0.pointer().addr() as u64 + place.1 as u64;
             let node = match &node.work {
                 Work::Kernel { launch, id } => with_arguments(queue, launch, *id, |function, config, list| {
                     // SAFETY: the list is of the function's arguments, as in a launch; what they point to is kept alive by the
@@ -302,6 +302,7 @@ impl ExecutableGraph {
     /// # Errors
     /// [`GraphError`] when the stream is another device's or a recording, or the driver refuses.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
+        stream.inner().check_outside()?;
         stream.not_recording("the launch of another graph")?;
         if !stream.device().is_same(self.device()) {
             return Err(self.other_device(stream).into());
@@ -357,26 +358,22 @@ impl ExecutableGraph {
     /// # Errors
     /// [`GraphError`] when the stream is another device's or a recording, or the driver refuses.
     pub fn upload(&self, stream: &Stream) -> Result<()> {
+        stream.inner().check_outside()?;
         stream.not_recording("the upload of another graph")?;
         if !stream.device().is_same(self.device()) {
             return Err(self.other_device(stream).into());
         }
         if let (Some(parts), Some(queue)) = (&self.gpu, stream.gpu()) {
             let _gate = self.device().graph_gate();
-            parts
-                .exec
-                .upload(&queue.stream)
-                .map_err(|source| GraphError::Driver { operation: "the upload of a graph", source })?;
+            let failed = |operation| move |source| GraphError::Driver { operation, source };
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             // A launch elsewhere comes after this, and this after the last launch.
-            if let Some(other) = last.replace(Arc::clone(stream.inner()))
-                && other.id() != stream.inner().id()
-            {
-                stream.inner().wait_for(&other).map_err(|source| GraphError::Driver {
-                    operation: "ordering the upload of a graph after its launches",
-                    source,
-                })?;
+            if let Some(other) = last.as_ref().filter(|other| other.id() != stream.inner().id()) {
+                let waits = stream.inner().wait_for(other);
+                waits.map_err(failed("ordering the upload of a graph after its launches"))?;
             }
+            parts.exec.upload(&queue.stream).map_err(failed("the upload of a graph"))?;
+            *last = Some(Arc::clone(stream.inner()));
         }
         Ok(())
     }
@@ -440,12 +437,33 @@ impl ExecutableGraph {
 
 impl Drop for ExecutableGraph {
     fn drop(&mut self) {
-        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(queue) = last.as_ref().and_then(|stream| stream.gpu())
-            && !queue.stream.is_done().unwrap_or(false)
-        {
-            // The nodes' own memory is read until then. What fails there is reported there.
-            let _ = queue.stream.synchronize();
+        // On a thread of the driver's nothing can be waited for: another thread does that.
+        drop(Kept::new(Remains {
+            last: self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take(),
+            gpu: self.gpu.take(),
+            nodes: std::mem::take(&mut self.nodes),
+            uses: std::mem::take(&mut self.uses),
+        }));
+    }
+}
+
+/// What is left of an [`ExecutableGraph`], until its launches are done.
+struct Remains {
+    last: Option<Arc<StreamInner>>,
+    // Goes before the nodes, to which it refers.
+    gpu: Option<GpuParts>,
+    nodes: Nodes,
+    uses: Vec<MemoryUse>,
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        let Some(queue) = self.last.as_ref().and_then(|stream| stream.gpu()) else { return };
+        // The nodes' own memory is read until then. What fails there is reported there.
+        let waited = queue.stream.synchronize().or_else(|_| queue.stream.gpu().synchronize());
+        if waited.is_err_and(|error| !error.context_is_lost()) {
+            // Launches may still be under way: their memory is rather lost than given to somebody else.
+            std::mem::forget((self.gpu.take(), std::mem::take(&mut self.nodes), std::mem::take(&mut self.uses)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -96,6 +96,13 @@ impl<T: Send + 'static> Deref for Kept<T> {
     #[inline]
     fn deref(&self) -> &T {
         &self.0
+    }
+}
+
+impl<T: Send + 'static> DerefMut for Kept<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
     }
 }
 

@@ -386,3 +386,63 @@ fn fills_of_every_width_are_recorded() {
         assert_eq!(stream.to_host(&wide).unwrap(), [1 << 40; LEN], "{device}");
     }
 }
+
+#[test]
+fn a_buffer_of_a_graph_keeps_its_type_and_its_owner() {
+    use warpsmith::exchange::dlpack::Form;
+    use warpsmith::exchange::{ExchangeError, ExchangeStream, Tensor, TensorLayout};
+
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut words = stream.zeroed::<u32>(LEN).unwrap();
+        let graph = stream.capture(|recording| words.fill(recording, 7)).unwrap().instantiate().unwrap();
+        let refused = words.into_cast::<f32>().unwrap_err();
+        assert!(refused.error().to_string().contains("a graph uses the buffer of `u32`"), "{refused}");
+        let words = refused.into_buffer().unwrap();
+        let tensor = Tensor::new(words, TensorLayout::contiguous(&[LEN]).unwrap()).unwrap();
+        let refused = tensor.into_dlpack(ExchangeStream::UNORDERED, Form::Versioned).unwrap_err();
+        let warpsmith::exchange::Refused { error, value: tensor } = *refused;
+        assert!(matches!(error, Error::Exchange(ExchangeError::InGraph)), "{error:?}");
+        graph.launch(&stream).unwrap();
+        assert_eq!(tensor.to_host(&stream).unwrap(), [7; LEN], "{device}");
+
+        // The other way round: what another library has is not for graphs.
+        let shared = Arc::new(stream.zeroed::<u32>(LEN).unwrap());
+        let mut copy = stream.zeroed::<u32>(LEN).unwrap();
+        let tensor = Tensor::shared(Arc::clone(&shared), TensorLayout::contiguous(&[LEN]).unwrap()).unwrap();
+        let exported = tensor.into_dlpack(ExchangeStream::UNORDERED, Form::Versioned).unwrap();
+        let recorded = stream.capture(|recording| copy.copy_from_device(recording, &*shared));
+        assert!(text(recorded.map(drop).unwrap_err()).contains("memory"), "{device}");
+        drop(exported);
+    }
+}
+
+#[test]
+fn a_host_function_that_uses_a_device_is_refused_and_does_not_hang() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut words = stream.zeroed::<u32>(LEN).unwrap();
+        let mut graph = Graph::new(&device).unwrap();
+        let filled = graph.add(&[], |recording| words.fill(recording, 7)).unwrap();
+        let (told, other) = (Arc::new(Mutex::new(None)), device.stream().unwrap());
+        let (tell, words) = (Arc::clone(&told), Arc::new(words));
+        let seen = Arc::clone(&words);
+        graph
+            .add_host(&[filled], move || {
+                let outcome = other.to_host(&*seen).map(drop).map_err(text);
+                *tell.lock().unwrap() = Some(outcome);
+            })
+            .unwrap();
+        let graph = graph.instantiate().unwrap();
+        graph.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        let outcome = told.lock().unwrap().take().expect("the function was called");
+        assert!(outcome.unwrap_err().contains("must not use devices"), "{device}");
+        assert_eq!(stream.to_host(&*words).unwrap(), [7; LEN], "{device}");
+        // What the function owns, the graph's handles too, may go in a host task.
+        graph.launch(&stream).unwrap();
+        stream.host_task(move || drop(graph)).unwrap();
+        stream.synchronize().unwrap();
+        device.synchronize().unwrap();
+    }
+}

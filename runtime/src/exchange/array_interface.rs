@@ -131,12 +131,15 @@ impl<T: ExchangeElement> Tensor<T> {
     ///
     /// # Errors
     /// [`ExchangeError::NeedsGpu`] on the CPU executor, [`ExchangeError::NoTypeString`] for `bf16` and vectors,
-    /// [`ExchangeError::Driver`] when the stream cannot be made to wait.
+    /// [`ExchangeError::InGraph`] when a graph uses the memory, [`ExchangeError::Driver`] when the stream cannot be made to wait.
     pub fn cuda_array_interface(&self, stream: ExchangeStream) -> Result<CudaArrayInterface> {
         if self.device().is_cpu() {
             return Err(ExchangeError::NeedsGpu { operation: "the CUDA array interface" }.into());
         }
         let typestr = T::DATA_TYPE.type_string()?;
+        if !self.buffer().storage().export() {
+            return Err(ExchangeError::InGraph.into());
+        }
         order::before(self.buffer().storage(), stream)?;
         let signed = |value: &usize| i64::try_from(*value).expect("layouts fit into 63 bits");
         let layout = self.layout();

@@ -13,6 +13,7 @@ use super::tensor::Tensor;
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::{DeviceBuffer, Keeper, Storage};
+use crate::outside::{self, Inside, Kept};
 use crate::stream::Stream;
 
 /// Memory of the host.
@@ -140,6 +141,10 @@ unsafe impl Send for ManagedTensor {}
 
 impl Drop for ManagedTensor {
     fn drop(&mut self) {
+        if outside::inside() == Inside::Gpu {
+            // Its owner's deleter may call the driver.
+            return outside::discard(Self { raw: self.raw });
+        }
         match self.raw {
             // SAFETY: the tensor is this value's own, so it is valid and its deleter was not called.
             Raw::Versioned(tensor) => unsafe {
@@ -399,12 +404,29 @@ impl<T: ExchangeElement, M> Exported<T, M> {
     unsafe fn delete(context: *mut c_void) {
         // SAFETY: the caller's promise.
         let exported = unsafe { Box::from_raw(context.cast::<Self>()) };
+        // The consumer was told of the shape by address until now.
         let Self { tensor, shape, strides, managed: _ } = *exported;
         drop((shape, strides));
-        // The consumer's work that is under way is not known here, so all of the device's is waited for. When that fails the
-        // context is lost, and nothing uses the memory any more.
-        if let Some(parts) = tensor.device().parts() {
-            let _ = parts.gpu.synchronize();
+        drop(Kept::new(GivenBack(Some(tensor))));
+    }
+}
+
+/// A tensor that its consumer has given back. The consumer's work that is under way is not known here, so all of the device's is
+/// waited for before the memory is freed.
+struct GivenBack<T: ExchangeElement>(Option<Tensor<T>>);
+
+impl<T: ExchangeElement> Drop for GivenBack<T> {
+    fn drop(&mut self) {
+        let Some(tensor) = self.0.take() else { return };
+        let device = tensor.device().clone();
+        if let Some(parts) = device.parts()
+            && let Err(source) = parts.gpu.synchronize()
+            && !source.context_is_lost()
+        {
+            // The consumer may still use the memory: it is rather lost than given to somebody else.
+            std::mem::forget(tensor);
+            let operation = "waiting for the work on a tensor that was given back";
+            device.defer(ExchangeError::Driver { operation, source }.into());
         }
     }
 }
@@ -425,11 +447,14 @@ impl<T: ExchangeElement> Tensor<T> {
     ///
     /// # Errors
     /// [`Refused`] with the tensor: [`ExchangeError::ReadOnly`] for the legacy form of a tensor that may only be read, which
-    /// that form cannot say, and [`ExchangeError::Driver`] when the consumer's stream cannot be made to wait.
+    /// that form cannot say, [`ExchangeError::InGraph`] when a graph uses the memory, and [`ExchangeError::Driver`] when the consumer's stream cannot be made to wait.
     pub fn into_dlpack(self, consumer: ExchangeStream, form: Form) -> Result<ManagedTensor, Box<Refused<Self>>> {
         if form == Form::Legacy && self.is_read_only() {
             let operation = "the legacy form of DLPack cannot say so: ask for the versioned one";
             return Err(Refused::new(ExchangeError::ReadOnly { operation }, self));
+        }
+        if !self.buffer().storage().export() {
+            return Err(Refused::new(ExchangeError::InGraph, self));
         }
         if let Err(error) = order::before(self.buffer().storage(), consumer) {
             return Err(Refused::new(error, self));

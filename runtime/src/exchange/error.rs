@@ -8,6 +8,11 @@ use crate::error::{DriverError, Error};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
+    /// A graph uses the memory, whose launches another library could not know of.
+    #[error(
+        "a graph uses the memory, and its launches would run beside the other library's work: export a copy of the buffer"
+    )]
+    InGraph,
     /// The tensor is of a later major version of DLPack, whose layout is not known.
     #[error(
         "the tensor is of DLPack {major}.{minor}; versions 1.x are read: ask the producer for one with `max_version=(1, 0)`"

@@ -101,7 +101,7 @@ impl Nodes {
         for MemoryUse { storage, access } in self.0.iter().flat_map(|node| &node.uses) {
             match all.iter_mut().find(|known| Arc::ptr_eq(&known.storage, storage)) {
                 Some(known) => known.access = joined(known.access, *access),
-                None => all.push(MemoryUse { storage: Arc::clone(storage), access: joined(*access, Access::Read) }),
+                None => all.push(MemoryUse { storage: storage.clone(), access: joined(*access, Access::Read) }),
             }
         }
         all

@@ -13,13 +13,13 @@ use crate::error::{GraphError, Result};
 use crate::launch::{Launch, LaunchConfig, OwnedArguments, OwnedBody};
 use crate::memory::{Access, Pattern, Storage};
 use crate::module::LoadedKernel;
-use crate::outside::{self, Inside};
+use crate::outside::{self, Inside, Kept};
 use crate::stream::Stream;
 
 /// A use of memory by a piece of work.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryUse {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Kept<Arc<Storage>>,
     pub(crate) access: Access,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct RecordedKernel {
 }
 
 /// A place in memory: the memory, and bytes from its start.
-type Place = (Arc<Storage>, usize);
+type Place = (Kept<Arc<Storage>>, usize);
 
 /// One piece of work.
 pub(super) enum Work {
@@ -72,6 +72,8 @@ impl HostWork {
         let call = || outside::run_inside(inside, || (self.function)());
         if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
             self.device.defer(GraphError::HostPanic { message: text(&*payload) }.into());
+            // Its own `drop` may call the driver, or panic.
+            outside::discard(payload);
         }
     }
 }
@@ -177,8 +179,8 @@ impl Recorder {
         let shared = |storage: &Storage| storage.for_graph().ok_or(GraphError::Memory);
         let (to, from) = ((shared(to.0)?, to.1), (shared(from.0)?, from.1));
         let uses = vec![
-            MemoryUse { storage: Arc::clone(&from.0), access: Access::Read },
-            MemoryUse { storage: Arc::clone(&to.0), access: Access::Shared },
+            MemoryUse { storage: from.0.clone(), access: Access::Read },
+            MemoryUse { storage: to.0.clone(), access: Access::Shared },
         ];
         self.push(Work::Copy { to, from, bytes }, uses)
     }
@@ -186,7 +188,7 @@ impl Recorder {
     /// Memory filled with a pattern.
     pub(crate) fn fill(&self, to: &Storage, offset: usize, pattern: Pattern, count: usize) -> Result<()> {
         let storage = to.for_graph().ok_or(GraphError::Memory)?;
-        let uses = vec![MemoryUse { storage: Arc::clone(&storage), access: Access::Shared }];
+        let uses = vec![MemoryUse { storage: storage.clone(), access: Access::Shared }];
         self.push(Work::Fill { to: (storage, offset), pattern, count }, uses)
     }
 
@@ -198,7 +200,7 @@ impl Recorder {
         let storage = to.for_graph().ok_or(GraphError::Memory)?;
         // SAFETY: the caller's promise; padding may be among the bytes, so they are not looked at.
         let from = unsafe { std::slice::from_raw_parts(from.cast::<MaybeUninit<u8>>(), bytes) };
-        let uses = vec![MemoryUse { storage: Arc::clone(&storage), access: Access::Shared }];
+        let uses = vec![MemoryUse { storage: storage.clone(), access: Access::Shared }];
         self.push(Work::Upload { to: (storage, offset), from: from.into() }, uses)
     }
 }

@@ -84,10 +84,13 @@ impl<'a> ForeignLaunch<'a> {
         // SAFETY: the caller answers for the arguments; memory was bound, so that it outlives the launch in stream order.
         unsafe { queue.stream.launch(&code.function, &self.config.shape(), list) }.map_err(refused)?;
         seen.end();
-        if stream.device().is_launch_blocking() {
-            return stream.finish_launch(self.kernel.name().to_owned(), &self.config);
+        if !stream.device().is_launch_blocking() {
+            return Ok(());
         }
-        Ok(())
+        let (name, config) = (self.kernel.name().to_owned(), self.config);
+        // With it goes the gate of graphs, which nobody holds while waiting.
+        drop(self);
+        stream.finish_launch(name, &config)
     }
 }
 

@@ -79,7 +79,7 @@ impl<T: KernelValue + NoUninit> DeviceBuffer<T> {
     /// The same memory as a buffer of elements of another type, without a copy.
     ///
     /// # Errors
-    /// The buffer, and [`MemoryError::Cast`] when its length in bytes is no multiple of the other type's size.
+    /// The buffer, and [`MemoryError::InGraph`] when a graph uses it, [`MemoryError::Cast`] when its length in bytes is no multiple of the other type's size.
     ///
     /// # Examples
     /// ```
@@ -91,6 +91,9 @@ impl<T: KernelValue + NoUninit> DeviceBuffer<T> {
     /// # Ok::<(), warpsmith::Error>(())
     /// ```
     pub fn into_cast<U: KernelValue + AnyBitPattern>(self) -> Result<DeviceBuffer<U>, BufferError<Self>> {
+        if self.storage().is_in_graph() {
+            return Err(BufferError::new(MemoryError::InGraph { from: type_name::<T>(), to: type_name::<U>() }, self));
+        }
         match cast::<T, U>(self.storage(), 0, self.len()) {
             Ok((_, len)) => Ok(DeviceBuffer::from_storage(self.into_storage(), len)),
             Err(error) => Err(BufferError::new(error, self)),

@@ -11,6 +11,7 @@ use super::storage::{ALIGN, out_of_memory};
 use crate::device::Device;
 use crate::driver::{PinnedMemory, Registration};
 use crate::error::{Error, MemoryError, Result};
+use crate::outside::{self, Inside, Kept};
 
 /// An operation that took a buffer failed; the buffer comes back with the error.
 ///
@@ -170,7 +171,7 @@ impl Device {
             }
             _ => None,
         };
-        Ok(RegisteredBuffer { registration, elements, device: self.clone() })
+        Ok(RegisteredBuffer { locked: Kept::new(Locked { registration, elements }), device: self.clone() })
     }
 }
 
@@ -257,25 +258,32 @@ impl<T: KernelValue> fmt::Debug for PinnedBuffer<T> {
 
 /// A vector whose memory is page-locked for as long as it is in here: [`Device::register`].
 pub struct RegisteredBuffer<T: KernelValue> {
-    // Dropped before the elements, which it refers to.
-    registration: Option<Registration>,
-    elements: Vec<T>,
+    locked: Kept<Locked<T>>,
     device: Device,
 }
 
+struct Locked<T> {
+    // Dropped before the elements, to which it refers.
+    registration: Option<Registration>,
+    elements: Vec<T>,
+}
+
 impl<T: KernelValue> RegisteredBuffer<T> {
-    /// The vector, as ordinary memory again.
+    /// The vector, as ordinary memory again; in a [host task](crate::Stream::host_task), which cannot unlock memory, a copy of it.
     #[must_use]
-    pub fn into_vec(self) -> Vec<T> {
-        let Self { registration, elements, .. } = self;
-        drop(registration);
-        elements
+    pub fn into_vec(mut self) -> Vec<T> {
+        if outside::inside() == Inside::Gpu {
+            return self.locked.elements.clone();
+        }
+        let Locked { registration, elements } = &mut *self.locked;
+        drop(registration.take());
+        std::mem::take(elements)
     }
 
     /// Size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        size_of_val(self.elements.as_slice())
+        size_of_val(self.locked.elements.as_slice())
     }
 
     /// The device for which it was registered; streams of other devices take it too.
@@ -289,19 +297,19 @@ impl<T: KernelValue> Deref for RegisteredBuffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.elements
+        &self.locked.elements
     }
 }
 
 impl<T: KernelValue> DerefMut for RegisteredBuffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.elements
+        &mut self.locked.elements
     }
 }
 
 impl<T: KernelValue> fmt::Debug for RegisteredBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug::<T>(f, "RegisteredBuffer", self.elements.len(), &self.device)
+        debug::<T>(f, "RegisteredBuffer", self.locked.elements.len(), &self.device)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::check::{Mark, Piece, Purpose};
 use crate::device::Device;
 use crate::driver::{Gpu, GpuMemory, GpuStream, Memcpy2d, code};
 use crate::error::{DriverError, Error, MemoryError, Result};
+use crate::outside::Kept;
 use crate::stream::{Stream, StreamInner};
 use crate::timeline::WorkKind;
 use crate::work::Work;
@@ -36,6 +37,8 @@ pub(crate) struct Storage {
     me: OnceLock<Weak<Storage>>,
     /// Whether a graph uses it, so that uses keep to the device's [gate](Device::graph_gate).
     in_graph: AtomicBool,
+    /// Whether another library was given the memory.
+    exported: AtomicBool,
 }
 
 /// What keeps another library's memory alive.
@@ -215,6 +218,7 @@ impl Storage {
             host_reaches: false,
             me: OnceLock::new(),
             in_graph: AtomicBool::new(false),
+            exported: AtomicBool::new(false),
         }
     }
 
@@ -259,21 +263,49 @@ impl Storage {
 
     /// For a graph, which keeps the memory alive and uses it later: from here on uses keep to the device's gate. `None` for memory that
     /// a graph cannot have.
-    pub(crate) fn for_graph(&self) -> Option<Arc<Self>> {
+    pub(crate) fn for_graph(&self) -> Option<Kept<Arc<Self>>> {
         // Memory that the host may hold references into is not for graphs, whose replays borrow nothing.
         // Nor is another library's, whose owner is told when no work uses it any more.
-        if self.host_reaches || self.keeper.is_some() {
+        if self.host_reaches || self.keeper.is_some() || self.exported.load(Ordering::Acquire) {
             return None;
         }
         let shared = self.me.get()?.upgrade()?;
         self.in_graph.store(true, Ordering::Release);
-        Some(shared)
+        Some(Kept::new(shared))
     }
 
     /// What a use holds from the time that it is ordered until the device has it, where a graph uses the memory too.
     #[inline]
     pub(crate) fn gate<'s>(&self, stream: &'s Stream) -> Option<MutexGuard<'s, ()>> {
-        self.in_graph.load(Ordering::Acquire).then(|| stream.device().graph_gate())
+        // What a host task asks for is refused by `order`, and must not wait for the gate before.
+        let is_gated = self.in_graph.load(Ordering::Acquire) && stream.inner().check_outside().is_ok();
+        is_gated.then(|| stream.device().graph_gate())
+    }
+
+    /// As [`Self::gate`], of a copy between two GPUs: the gates of both, always in the same order.
+    fn gates<'s>(&'s self, stream: &'s Stream, source: &'s Self) -> [Option<MutexGuard<'s, ()>>; 2] {
+        if stream.inner().check_outside().is_err() {
+            return [None, None];
+        }
+        let gate = |storage: &'s Self| storage.is_in_graph().then(|| storage.device.graph_gate());
+        if self.device.ordinal() <= source.device.ordinal() {
+            let first = gate(self);
+            [first, gate(source)]
+        } else {
+            let first = gate(source);
+            [first, gate(self)]
+        }
+    }
+
+    /// Whether a graph uses the memory, whose launches borrow nothing.
+    pub(crate) fn is_in_graph(&self) -> bool {
+        self.in_graph.load(Ordering::Acquire)
+    }
+
+    /// Lets another library have the memory, from where on graphs cannot; false when one has it already.
+    pub(crate) fn export(&self) -> bool {
+        self.exported.store(true, Ordering::Release);
+        !self.is_in_graph()
     }
 
     /// Another library's memory, which is there in order of the stream and until the keeper is dropped.
@@ -370,10 +402,19 @@ impl Storage {
             // SAFETY: the caller's promise.
             return unsafe { recorder.upload(self, offset, from, bytes) };
         }
-        let _gate = self.gate(stream);
+        let gate = self.gate(stream);
         self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
         // SAFETY: the caller's promise.
-        unsafe { self.copy_from_host_ordered(stream, offset, from, bytes) }
+        unsafe { self.copy_from_host_ordered(stream, offset, from, bytes) }?;
+        drop(gate);
+        if let Some(queue) = stream.gpu()
+            && queue.stream.gpu().is_page_locked(from, bytes)
+        {
+            // The driver reads such memory later, and the source is only borrowed for this call.
+            queue.stream.settle().map_err(|source| stream.work_failed(source))?;
+            stream.report()?;
+        }
+        Ok(())
     }
 
     /// As [`Self::copy_from_host`], of a use that was ordered.
@@ -403,11 +444,6 @@ impl Storage {
                 unsafe { queue.stream.copy_from_host(memory.address() + offset as u64, from, bytes) }
                     .map_err(|source| failed("a copy to the device", bytes, source))?;
                 seen.end();
-                if queue.stream.gpu().is_page_locked(from, bytes) {
-                    // The driver reads such memory later, and the source is only borrowed for this call.
-                    queue.stream.settle().map_err(|source| stream.work_failed(source))?;
-                    stream.report()?;
-                }
             }
             _ => unreachable!("the stream is of the storage's device"),
         }
@@ -613,7 +649,7 @@ impl Storage {
         if bytes == 0 {
             return Ok(());
         }
-        let _gate = self.gate(stream).or_else(|| source.gate(stream));
+        let _gates = self.gates(stream, source);
         self.order(stream, access).map_err(|source| failed("ordering a copy", bytes, source))?;
         let (Place::Gpu(Some(to)), Place::Gpu(Some(from)), Some(queue), Some(peer)) =
             (&self.place, &source.place, stream.gpu(), source.device.parts())

@@ -1145,6 +1145,7 @@ driver! {
         function: usize, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint, _block_x: c_uint, _block_y: c_uint,
         _block_z: c_uint, _shared: c_uint, stream: usize, arguments: *mut *mut c_void, _extra: *mut *mut c_void,
     ) {
+        let word = |at: usize| (*arguments.add(at)).cast::<u64>().read_unaligned();
         let mut state = state();
         let entry = state.entries[function - 1].clone();
         if state.hold {
