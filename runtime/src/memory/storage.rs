@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::block::GpuBlock;
@@ -27,6 +27,8 @@ pub(crate) struct Storage {
     bytes: usize, // Invariant: bytes behind `place`, alive until drop; 0 exactly for `Place::Empty`.
     place: Place,
     uses: Mutex<Uses>,
+    /// [`Uses::sole`], so that the usual use takes no lock.
+    sole: AtomicU64,
     /// Whether the device's pool counts the bytes.
     counted: bool,
     /// Whether the host may hold references into the memory while a device could use it.
@@ -213,6 +215,7 @@ impl Storage {
             bytes,
             place,
             uses: Mutex::new(Uses::new(stream.inner())),
+            sole: AtomicU64::new(stream.inner().id()),
             counted,
             keeper: None,
             host_reaches: false,
@@ -377,7 +380,20 @@ impl Storage {
     #[inline]
     pub(crate) fn order(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
         stream.inner().check_outside().map_err(|_| DriverError::in_host_task())?;
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner).order(stream.inner(), access)
+        if self.sole.load(Ordering::Acquire) == stream.inner().id() {
+            return Ok(());
+        }
+        self.order_slowly(stream, access)
+    }
+
+    #[cold]
+    fn order_slowly(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before anything is noted, so that no other use passes by the lock meanwhile.
+        self.sole.store(0, Ordering::Release);
+        let ordered = uses.order(stream.inner(), access);
+        self.sole.store(uses.sole(), Ordering::Release);
+        ordered
     }
 
     /// Copies from the host to `offset`; the source has been read when the call returns.
@@ -658,6 +674,7 @@ impl Storage {
         };
         let (to, from) = (to.address() + offset as u64, from.address() + source_offset as u64);
         let mut uses = source.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        source.sole.store(0, Ordering::Release);
         let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
         // SAFETY: the caller answers for both sides; `lend` orders the source's.
         let copied = uses.lend(stream.inner(), || unsafe { queue.stream.copy_from_peer(to, &peer.gpu, from, bytes) });

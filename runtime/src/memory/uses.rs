@@ -46,6 +46,15 @@ impl Uses {
         Self { clock: 0, entries: Vec::new() }
     }
 
+    /// The id of the one stream that has used the memory and has written it, else 0. Its next uses change nothing here: other streams
+    /// wait for all that it was given.
+    pub(crate) fn sole(&self) -> u64 {
+        match self.entries.as_slice() {
+            [only] if only.wrote_at != 0 => only.stream.id(),
+            _ => 0,
+        }
+    }
+
     /// Orders a use on `stream` after those that it must come after, and notes it.
     #[inline]
     pub(crate) fn order(&mut self, stream: &Arc<StreamInner>, access: Access) -> Result<(), DriverError> {
