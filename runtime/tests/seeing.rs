@@ -86,10 +86,12 @@ fn times_are_those_of_the_work() {
         spin::launch(&stream, LaunchConfig::new(1, 32), 4 * rounds, &mut y).unwrap();
         let spins = timeline.report().unwrap().kernels().into_iter().find(|kernel| kernel.name.ends_with("::spin"));
         let spins = spins.unwrap();
-        let ratio = spins.longest.as_secs_f64() / spins.shortest.as_secs_f64();
-        // The GPU's clock is still; the executor shares its cores with whatever else runs.
-        let sane = if device.is_gpu() { 3.0..5.0 } else { 1.2..20.0 };
-        assert!(sane.contains(&ratio), "{device}: {spins:?}");
+        assert!(spins.launches == 2 && spins.shortest > std::time::Duration::ZERO, "{spins:?}");
+        if device.is_gpu() {
+            // The executor shares its cores with whatever else runs, so that its times say less.
+            let ratio = spins.longest.as_secs_f64() / spins.shortest.as_secs_f64();
+            assert!((3.0..5.0).contains(&ratio), "{spins:?}");
+        }
     }
 }
 
