@@ -5,6 +5,8 @@
 //! only, so that no C ABI coerces them. A by-value parameter arrives as a pointer that the lowering turns into a
 //! `byval` kernel parameter of the value's size and alignment.
 
+use core::ffi::c_void;
+use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
@@ -419,7 +421,52 @@ pub unsafe trait KernelParam: 'static {
     unsafe fn from_abi<'s>(abi0: Self::Abi0, abi1: Self::Abi1, scope: &'s Scope) -> Self::Bound<'s>;
 
     /// Lists the addresses of the entry's arguments inside `raw`, in order, as a driver's launch call takes them.
-    fn arguments(raw: &Self::Raw, each: &mut dyn FnMut(*const u8));
+    fn arguments(raw: &Self::Raw, sink: &mut ArgumentSink<'_>);
+}
+
+/// Takes the addresses of an entry's arguments, in order.
+pub struct ArgumentSink<'a> {
+    slots: &'a mut [*mut c_void],
+    len: usize,
+    beyond: &'a mut dyn FnMut(*const u8),
+}
+
+impl<'a> ArgumentSink<'a> {
+    /// A sink that fills `slots` and passes on to `beyond` what comes after them.
+    #[inline]
+    pub fn new(slots: &'a mut [*mut c_void], beyond: &'a mut dyn FnMut(*const u8)) -> Self {
+        Self { slots, len: 0, beyond }
+    }
+
+    /// Takes the next address.
+    #[inline]
+    pub fn push(&mut self, address: *const u8) {
+        match self.slots.get_mut(self.len) {
+            Some(slot) => *slot = address.cast_mut().cast(),
+            None => (self.beyond)(address),
+        }
+        self.len += 1;
+    }
+
+    /// How many addresses there were.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there was none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Debug for ArgumentSink<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArgumentSink").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 /// The [`KernelParam`] of a by-value parameter of type `T`.
@@ -458,11 +505,11 @@ unsafe impl<T: KernelValue> KernelParam for Value<T> {
         unsafe { abi0.read() }
     }
 
-    fn arguments(raw: &T, each: &mut dyn FnMut(*const u8)) {
+    fn arguments(raw: &T, sink: &mut ArgumentSink<'_>) {
         if size_of::<T>() == 0 {
-            each((&raw const DUMMY_ARGUMENT).cast());
+            sink.push((&raw const DUMMY_ARGUMENT).cast());
         } else {
-            each((&raw const *raw).cast());
+            sink.push((&raw const *raw).cast());
         }
     }
 }
@@ -529,9 +576,9 @@ unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
         unsafe { core::slice::from_raw_parts((&raw const *abi0).cast::<T>(), abi1) }
     }
 
-    fn arguments(raw: &RawSlice<T>, each: &mut dyn FnMut(*const u8)) {
-        each((&raw const raw.ptr).cast());
-        each((&raw const raw.len).cast());
+    fn arguments(raw: &RawSlice<T>, sink: &mut ArgumentSink<'_>) {
+        sink.push((&raw const raw.ptr).cast());
+        sink.push((&raw const raw.len).cast());
     }
 }
 
@@ -589,8 +636,8 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
         abi0
     }
 
-    fn arguments(raw: &RawPtr<T>, each: &mut dyn FnMut(*const u8)) {
-        each((&raw const raw.ptr).cast());
+    fn arguments(raw: &RawPtr<T>, sink: &mut ArgumentSink<'_>) {
+        sink.push((&raw const raw.ptr).cast());
     }
 }
 
@@ -639,8 +686,8 @@ macro_rules! wrapped_params {
                 unsafe { <$param as KernelParam>::from_abi(abi0, abi1, scope) }
             }
 
-            fn arguments(raw: &Self::Raw, each: &mut dyn FnMut(*const u8)) {
-                <$param as KernelParam>::arguments(raw, each);
+            fn arguments(raw: &Self::Raw, sink: &mut ArgumentSink<'_>) {
+                <$param as KernelParam>::arguments(raw, sink);
             }
         }
     )*};
@@ -678,8 +725,8 @@ macro_rules! pointer_params {
                 abi0
             }
 
-            fn arguments(raw: &RawPtr<T>, each: &mut dyn FnMut(*const u8)) {
-                each((&raw const raw.ptr).cast());
+            fn arguments(raw: &RawPtr<T>, sink: &mut ArgumentSink<'_>) {
+                sink.push((&raw const raw.ptr).cast());
             }
         }
     )*};

@@ -16,7 +16,8 @@ use core::marker::PhantomData;
 use core::mem::{MaybeUninit, align_of, offset_of, size_of};
 
 use crate::abi::{
-    ByVal, DeviceElement, KernelParam, KernelValue, ParamDesc, ParamKind, Scope, ThreadPlace, fold_layout, leaf_layout,
+    ArgumentSink, ByVal, DeviceElement, KernelParam, KernelValue, ParamDesc, ParamKind, Scope, ThreadPlace,
+    fold_layout, leaf_layout,
 };
 use crate::index::{GlobalIdx, Idx2, Idx3, RunIdx, Stamp};
 
@@ -501,8 +502,8 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> KernelParam for GridSliceMut<'sta
         GridSliceMut { ptr: (&raw mut *abi0).cast::<T>(), len: extent.len, map: extent.map, _scope: PhantomData }
     }
 
-    fn arguments(raw: &RawGridSlice<T, M>, each: &mut dyn FnMut(*const u8)) {
-        each((&raw const raw.ptr).cast());
-        each((&raw const raw.extent).cast());
+    fn arguments(raw: &RawGridSlice<T, M>, sink: &mut ArgumentSink<'_>) {
+        sink.push((&raw const raw.ptr).cast());
+        sink.push((&raw const raw.extent).cast());
     }
 }

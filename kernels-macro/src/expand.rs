@@ -225,7 +225,7 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 let mut launch = #abi::Launch::new(stream, config, &kernel)?;
                 #(#binds)*
                 launch.launch(
-                    move |each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| { #(#arguments_of)* },
+                    move |sink: &mut #abi::ArgumentSink<'_>| { #(#arguments_of)* },
                     move |context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
                         unsafe { threads(context, first, count, #(#raw_values),*) };
                     },

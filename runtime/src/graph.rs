@@ -15,6 +15,7 @@ pub(crate) use recorder::{MemoryUse, RecordedKernel, Recorder};
 use crate::device::Device;
 use crate::driver::{GpuGraph, GpuGraphExec, GpuGraphNode, PinnedMemory};
 use crate::error::{DriverError, GraphError, Result, StreamError};
+use crate::launch::ArgumentList;
 use crate::memory::Access;
 use crate::outside::{self, Inside, Kept};
 use crate::stream::{Stream, StreamInner};
@@ -283,13 +284,11 @@ fn with_arguments<R>(
 ) -> R {
     let code = launch.kernel.gpu().expect("a kernel that was recorded for a GPU has code for it");
     let record = queue.record_address();
-    let mut list: Vec<*mut std::ffi::c_void> = Vec::new();
-    let mut push = |address: *const u8| list.push(address.cast_mut().cast());
-    (launch.arguments)(&mut push);
-    push((&raw const record).cast());
-    push((&raw const id).cast());
-    push((&raw const launch.stack).cast());
-    work(&code.function, &launch.config, &mut list)
+    let mut list = ArgumentList::of(&launch.arguments);
+    list.push((&raw const record).cast());
+    list.push((&raw const id).cast());
+    list.push((&raw const launch.stack).cast());
+    work(&code.function, &launch.config, list.as_mut_slice())
 }
 
 impl ExecutableGraph {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warpsmith_device::abi::{KernelDesc, KernelParam, ParamKind, RawPtr, RawSlice, Scope};
+use warpsmith_device::abi::{ArgumentSink, KernelDesc, KernelParam, ParamKind, RawPtr, RawSlice, Scope};
 use warpsmith_device::host::{ConstantValues, Context};
 use warpsmith_device::view::{GridExtent, RawGridSlice};
 use warpsmith_device::{GridSliceMut, OwnershipMap};
@@ -35,10 +35,10 @@ use crate::stream::Stream;
 use crate::work::{Seen, Work};
 
 /// Lists the addresses of an entry's arguments, in order.
-type Arguments<'a> = dyn Fn(&mut dyn FnMut(*const u8)) + 'a;
+type Arguments<'a> = dyn Fn(&mut ArgumentSink<'_>) + 'a;
 
 /// As [`Arguments`], with the arguments in it.
-pub(crate) type OwnedArguments = dyn Fn(&mut dyn FnMut(*const u8)) + Send + Sync;
+pub(crate) type OwnedArguments = dyn Fn(&mut ArgumentSink<'_>) + Send + Sync;
 
 /// As [`cpu::Body`], with the arguments in it.
 pub(crate) type OwnedBody = dyn Fn(&mut Context<'_>, u32, u64) + Send + Sync;
@@ -120,7 +120,7 @@ impl<'a> Launch<'a> {
     #[inline]
     pub fn launch<A, B>(self, arguments: A, body: B) -> Result<()>
     where
-        A: Fn(&mut dyn FnMut(*const u8)) + Send + Sync + 'static,
+        A: Fn(&mut ArgumentSink<'_>) + Send + Sync + 'static,
         B: Fn(&mut Context<'_>, u32, u64) + Send + Sync + 'static,
     {
         if self.binder.stream.is_recording() {
@@ -183,8 +183,7 @@ impl<'a> Launch<'a> {
             None => match self.kernel().checked() {
                 Some(code) => {
                     let run = code.run;
-                    let mut list = ArgumentList::new();
-                    arguments(&mut |address| list.push(address));
+                    let mut list = ArgumentList::of(arguments);
                     let named = self.named_arguments(&list);
                     let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
                     // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
@@ -216,8 +215,7 @@ impl<'a> Launch<'a> {
             None
         };
         let launch = queue.next_launch(self.kernel());
-        let mut list = ArgumentList::new();
-        arguments(&mut |address| list.push(address));
+        let mut list = ArgumentList::of(arguments);
         list.push((&raw const record).cast());
         list.push((&raw const launch).cast());
         let stack = self.stack_bytes()?;
@@ -391,7 +389,7 @@ impl CheckedArguments {
 }
 
 /// Addresses of a launch's arguments; on the stack unless there are many.
-struct ArgumentList {
+pub(crate) struct ArgumentList {
     inline: [*mut c_void; ArgumentList::INLINE],
     len: usize,
     spilled: Vec<*mut c_void>,
@@ -406,8 +404,23 @@ impl ArgumentList {
         Self { inline: [std::ptr::null_mut(); Self::INLINE], len: 0, spilled: Vec::new() }
     }
 
+    /// The list of a launch's arguments.
     #[inline]
-    fn push(&mut self, address: *const u8) {
+    pub(crate) fn of(arguments: &Arguments<'_>) -> Self {
+        let mut list = Self::new();
+        let Self { inline, len, spilled } = &mut list;
+        let mut beyond = |address: *const u8| spilled.push(address.cast_mut().cast());
+        let mut sink = ArgumentSink::new(inline, &mut beyond);
+        arguments(&mut sink);
+        *len = sink.len();
+        if list.len > Self::INLINE {
+            list.spilled.splice(..0, list.inline);
+        }
+        list
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, address: *const u8) {
         let address = address.cast_mut().cast::<c_void>();
         if let Some(slot) = self.inline.get_mut(self.len) {
             *slot = address;
@@ -425,7 +438,7 @@ impl ArgumentList {
     }
 
     #[inline]
-    fn as_mut_slice(&mut self) -> &mut [*mut c_void] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [*mut c_void] {
         if self.len <= Self::INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
     }
 }
@@ -511,8 +524,12 @@ mod tests {
             for byte in &bytes[..len] {
                 list.push(byte);
             }
+            let mut listed = ArgumentList::of(&|sink| bytes[..len].iter().for_each(|byte| sink.push(byte)));
             let expected: Vec<*mut c_void> = bytes[..len].iter().map(|b| (&raw const *b).cast_mut().cast()).collect();
             assert_eq!(list.as_mut_slice(), expected, "{len}");
+            assert_eq!(listed.as_mut_slice(), expected, "{len}");
+            listed.push(&bytes[0]);
+            assert_eq!(listed.as_slice().len(), len + 1);
         }
     }
 }

@@ -101,7 +101,7 @@ impl LaunchParam {
         let (raw, local, first, second) = (ident("raw"), ident("argument"), ident("first"), ident("second"));
         let memory = ident("memory");
         let shared = |name: &str| Ident::new(name, at.resolved_at(site));
-        let (scope, each, launch, own_place) = (shared("scope"), shared("each"), shared("launch"), shared("place"));
+        let (scope, sink, launch, own_place) = (shared("scope"), shared("sink"), shared("launch"), shared("place"));
 
         let from_abi = quote_spanned!(at=> #of::from_abi(#first, #second, &#scope));
         let from_raw = quote_spanned!(at=> #of::from_raw(#raw, #scope));
@@ -122,7 +122,7 @@ impl LaunchParam {
             with_memory: quote_spanned!(at=> let #raw = #of::with_memory(#raw, #memory);),
             reaches: quote_spanned!(at=> #of::reaches(&#raw, #own_place)),
             is_plane: quote_spanned!(at=> #of::IS_PLANE),
-            arguments: quote_spanned!(at=> #of::arguments(&#raw, #each);),
+            arguments: quote_spanned!(at=> #of::arguments(&#raw, #sink);),
             desc: quote_spanned!(at=> #of::DESC),
             local,
             raw,

@@ -27,17 +27,17 @@ impl saxpy {
         let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
         launch
             .launch(
-                move |each: &mut dyn ::core::ops::FnMut(*const ::core::primitive::u8)| {
+                move |sink: &mut ::warpsmith::__private::ArgumentSink<'_>| {
                     <::warpsmith::__private::Value<
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, each);
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, sink);
                     <::warpsmith::__private::Slice<
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, each);
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, sink);
                     <GridSliceMut<
                         'static,
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, each);
+                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, sink);
                 },
                 move |
                     context: &mut ::warpsmith::__private::Context<'_>,

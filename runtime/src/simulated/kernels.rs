@@ -1,5 +1,7 @@
 //! Loaded kernels: attributes, occupancy, prepared launches, launches that wait, and what a launch costs.
 
+use warpsmith_device::abi::ArgumentSink;
+
 use super::*;
 use crate::allocations::counted;
 use crate::kernel::{Kernel, OccupancyBound, SharedCarveout};
@@ -159,7 +161,7 @@ simulated_test!(a_launch_allocates_nothing, "", {
         // As many addresses as sixteen slices have; the kernel looks at the first two.
         let mut launch = Launch::new(&streams[0], &prepared, &instance(&COUNT)).unwrap();
         let raw = launch.bind::<Param, _>(memory).unwrap();
-        let list = |each: &mut dyn FnMut(*const u8)| (0..16).for_each(|_| Param::arguments(&raw, each));
+        let list = |sink: &mut ArgumentSink<'_>| (0..16).for_each(|_| Param::arguments(&raw, sink));
         launch.run(&list, &|_, _, _| unreachable!("the device is a GPU")).unwrap();
     };
     let mut round = |times: usize| {
