@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -30,8 +30,13 @@ fn spin(rounds: u32, mut y: GridSliceMut<u32>) {
     }
 }
 
+/// Held for writing by the test that looks at spans: `tracing` asks whether anybody wants a span once, on the thread that comes to it
+/// first, and that must be a thread which does.
+static SPANS: RwLock<()> = RwLock::new(());
+
 #[test]
 fn a_timeline_keeps_launches_and_copies_in_order() {
+    let _others = SPANS.read().unwrap_or_else(PoisonError::into_inner);
     for device in kernel_devices() {
         let stream = device.stream().unwrap();
         let timeline = Timeline::new();
@@ -76,6 +81,7 @@ fn a_timeline_keeps_launches_and_copies_in_order() {
 
 #[test]
 fn times_are_those_of_the_work() {
+    let _others = SPANS.read().unwrap_or_else(PoisonError::into_inner);
     for device in kernel_devices() {
         let stream = device.stream().unwrap();
         let timeline = Timeline::new();
@@ -97,6 +103,7 @@ fn times_are_those_of_the_work() {
 
 #[test]
 fn a_report_holds_what_came_before_it_and_the_next_one_more() {
+    let _others = SPANS.read().unwrap_or_else(PoisonError::into_inner);
     let stream = Device::cpu().stream().unwrap();
     let timeline = Timeline::new();
     let before = stream.to_device(&[0u8; 10]).unwrap();
@@ -121,6 +128,7 @@ fn a_report_holds_what_came_before_it_and_the_next_one_more() {
 
 #[test]
 fn several_streams_and_threads_share_a_timeline() {
+    let _others = SPANS.read().unwrap_or_else(PoisonError::into_inner);
     for device in kernel_devices() {
         let timeline = Timeline::new();
         std::thread::scope(|scope| {
@@ -184,19 +192,20 @@ impl Subscriber for Spans {
 
 #[test]
 fn launches_and_copies_are_spans() {
+    let _alone = SPANS.write().unwrap_or_else(PoisonError::into_inner);
     for device in kernel_devices() {
         let spans = Spans::default();
         let stream = device.stream().unwrap();
         let x = stream.zeroed::<f32>(1000).unwrap();
         let mut y = stream.zeroed::<f32>(1000).unwrap();
         tracing::subscriber::with_default(spans.clone(), || {
-            // Another test's thread may be about to note that nobody looks.
+            // Another test's thread has noted that nobody looks.
             tracing::callsite::rebuild_interest_cache();
             scale::launch(&stream, LaunchConfig::new(8, 128).with_shared_bytes(64), 2.0, &x, &mut y).unwrap();
             stream.to_host(&y).unwrap();
         });
         let spans = spans.0.lock().unwrap().clone();
-        assert_eq!(spans.len(), 2, "{spans:?}");
+        assert_eq!(spans.len(), 2, "{device}: {spans:?}");
         for part in ["launch kernel=", "::scale", "x: 8", "x: 128", "shared_bytes=64", "bytes=8000"] {
             assert!(spans[0].contains(part), "{part}: {}", spans[0]);
         }
