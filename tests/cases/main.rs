@@ -62,7 +62,9 @@ fn collect(folder: &Path, found: &mut BTreeSet<String>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text =
                 fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-            let names = text.split("fn case_").skip(1).filter_map(|rest| rest.split('_').next());
+            // Functions, and tests against the simulated driver, which a macro writes.
+            let names = ["fn case_", "simulated_test!(case_"].into_iter().flat_map(|start| text.split(start).skip(1));
+            let names = names.filter_map(|rest| rest.split('_').next());
             found.extend(names.filter(|name| is_case(name)).map(str::to_owned));
         }
     }
