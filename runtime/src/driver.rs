@@ -563,14 +563,6 @@ impl GpuStream {
         unsafe { call!(self.functions(), cuStreamSynchronize(self.stream.cu_stream())) }
     }
 
-    /// As [`Self::synchronize`], for work that touches borrowed memory of the host: where waiting fails, the context is waited
-    /// for before the borrow may end. A context that fails to be waited for is lost, and touches nothing any more.
-    pub(crate) fn settle(&self) -> Result<(), DriverError> {
-        self.synchronize().inspect_err(|_| {
-            let _ = self.gpu.synchronize();
-        })
-    }
-
     /// Whether all work of the stream is done.
     pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
         self.gpu.bind()?;

@@ -110,6 +110,11 @@ impl DriverError {
 const IN_HOST_TASK: &str = "CUDA_ERROR_NOT_PERMITTED, as a host task of a stream must not use devices";
 
 impl DriverError {
+    /// Whether the GPU does no more work for this process: the context is lost, or the driver has ended.
+    pub(crate) fn is_end(&self) -> bool {
+        self.context_is_lost() || self.code == crate::driver::code::DEINITIALIZED
+    }
+
     /// The answer to a call that a host task makes. The driver was not called.
     #[cold]
     pub(crate) fn in_host_task() -> Self {

@@ -460,7 +460,7 @@ impl Drop for Remains {
         let Some(queue) = self.last.as_ref().and_then(|stream| stream.gpu()) else { return };
         // The nodes' own memory is read until then. What fails there is reported there.
         let waited = queue.stream.synchronize().or_else(|_| queue.stream.gpu().synchronize());
-        if waited.is_err_and(|error| !error.context_is_lost()) {
+        if waited.is_err_and(|error| !error.is_end()) {
             // Launches may still be under way: their memory is rather lost than given to somebody else.
             std::mem::forget((self.gpu.take(), std::mem::take(&mut self.nodes), std::mem::take(&mut self.uses)));
         }

@@ -18,6 +18,7 @@ mod view;
 
 pub use buffer::DeviceBuffer;
 pub(crate) use pattern::Pattern;
+pub(crate) use pending::finish_borrowed;
 pub use pending::{CopyScope, Pending};
 pub use pinned::{BufferError, HostBuffer, PinnedBuffer, RegisteredBuffer};
 pub use pitched::{PitchedBuffer, PitchedSlice, PitchedSliceMut};

@@ -1,8 +1,7 @@
 //! NVTX: names for spans of a thread's time, which profilers such as Nsight Systems and Nsight Compute show and filter by.
 //!
 //! A profiler puts itself into a process through the variable `NVTX_INJECTION64_PATH`. Without one, every call here is a
-//! comparison and nothing else. Launches and copies have ranges of their own: a launch's carries the kernel's name, so that
-//! `ncu --nvtx --nvtx-include "warpsmith@saxpy/"` picks the launches of one kernel.
+//! comparison and nothing else. Launches and copies have ranges of their own: a launch's has the kernel's path for its name.
 //!
 //! # Examples
 //! ```

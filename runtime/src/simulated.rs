@@ -106,6 +106,12 @@ fn hold(on: bool) {
     control::<extern "C" fn(u32)>(c"simulated_hold")(u32::from(on));
 }
 
+/// Has a stream say that its work is being captured.
+fn capturing(stream: &Stream, on: bool) {
+    let handle = stream.cuda_stream().unwrap().cu_stream().addr();
+    control::<extern "C" fn(usize, u32)>(c"simulated_capturing")(handle, u32::from(on));
+}
+
 fn calls(kind: &CStr) -> u64 {
     // SAFETY: the text is NUL-terminated.
     unsafe { control::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(c"simulated_calls")(kind.as_ptr()) }
@@ -762,19 +768,6 @@ simulated_test!(streams_of_cudarc_are_taken, "", {
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
     let default = Stream::from_cuda_stream(&context.default_stream()).unwrap();
     assert_eq!(default.to_host(&memory).unwrap(), [1; 10]);
-});
-
-simulated_test!(the_per_thread_default_stream_is_refused, "", {
-    let device = device();
-    let context = device.cuda_context().unwrap();
-    let (error, text) = message(Stream::from_cuda_stream(&context.per_thread_stream()));
-    assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{text}");
-    assert!(text.contains("Device::default_stream"), "{text}");
-    // The legacy default stream is one stream for all threads.
-    let stream = Stream::from_cuda_stream(&context.default_stream()).unwrap();
-    let mut memory = stream.zeroed::<u32>(10).unwrap();
-    launch(&stream, &COUNT, &mut memory).unwrap();
-    assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
 });
 
 simulated_test!(the_environment_chooses_the_cpu, "cpu|", {

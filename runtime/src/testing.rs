@@ -3,7 +3,6 @@
 mod compare;
 mod plan;
 
-use std::any::Any;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write as _};
@@ -15,6 +14,7 @@ pub use compare::Compare;
 use plan::{Plan, Run};
 
 use crate::check::CheckOptions;
+use crate::cpu::panics::message;
 use crate::device::Device;
 use crate::error::{DeviceError, Error};
 use crate::registry::Registry;
@@ -164,17 +164,12 @@ fn run_planned<T>(
 /// Runs the body once. Kernels' panics that it did not ask for are failures too.
 fn run_on<T>(device: &Device, body: impl Fn(&Device) -> Result<T, String>) -> Result<T, String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| body(device)))
-        .unwrap_or_else(|payload| Err(format!("the test panicked: {}", panic_text(&*payload))))?;
+        .unwrap_or_else(|payload| Err(format!("the test panicked: {}", message(&*payload))))?;
     // Each executor is of this run alone. A GPU is not: what it reports may be another test's.
     if device.is_cpu() {
         device.synchronize().map_err(|error| format!("{error:?}"))?;
     }
     Ok(outcome)
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&'static str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("with something else than a text")
 }
 
 /// The device of a run, or `None` after saying aloud that it is left out.

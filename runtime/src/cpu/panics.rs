@@ -120,7 +120,8 @@ pub(crate) fn kernels_own(backtrace: &str) -> String {
     frames[first..end].join("\n")
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+/// The text of a panic's payload.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&'static str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {

@@ -421,7 +421,7 @@ impl<T: ExchangeElement> Drop for GivenBack<T> {
         let device = tensor.device().clone();
         if let Some(parts) = device.parts()
             && let Err(source) = parts.gpu.synchronize()
-            && !source.context_is_lost()
+            && !source.is_end()
         {
             // The consumer may still use the memory: it is rather lost than given to somebody else.
             std::mem::forget(tensor);

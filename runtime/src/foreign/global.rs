@@ -9,7 +9,7 @@ use warpsmith_device::abi::KernelValue;
 
 use super::module::ForeignModule;
 use crate::error::{DriverError, ForeignError, Result};
-use crate::memory::Access;
+use crate::memory::{Access, finish_borrowed};
 use crate::stream::Stream;
 
 /// A variable of a [`ForeignModule`] that the host reads and writes: a `__device__` or `__constant__` one.
@@ -61,7 +61,7 @@ impl<T: KernelValue> ForeignGlobal<T> {
         unsafe { queue.stream.copy_from_host(self.address, from, size_of::<T>()) }
             .map_err(|source| self.failed("writing", source))?;
         if queue.stream.gpu().is_page_locked(from, size_of::<T>()) {
-            queue.stream.synchronize().map_err(|source| stream.work_failed(source))?;
+            finish_borrowed(stream)?;
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! What a graph's recording stream is given: pieces of work with the memory that they use.
 
-use std::any::Any;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpsmith_device::abi::KernelDesc;
 
+use crate::cpu::panics::message;
 use crate::device::Device;
 use crate::error::{GraphError, Result};
 use crate::launch::{Launch, LaunchConfig, OwnedArguments, OwnedBody};
@@ -71,17 +71,11 @@ impl HostWork {
     pub(super) fn run(&self, inside: Inside) {
         let call = || outside::run_inside(inside, || (self.function)());
         if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-            self.device.defer(GraphError::HostPanic { message: text(&*payload) }.into());
+            self.device.defer(GraphError::HostPanic { message: message(&*payload) }.into());
             // Its own `drop` may call the driver, or panic.
             outside::discard(payload);
         }
     }
-}
-
-fn text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic whose payload is not text".to_owned())
 }
 
 impl Work {

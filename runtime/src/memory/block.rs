@@ -50,7 +50,7 @@ impl GpuBlock {
             Self::Device(memory) | Self::Managed(memory) => memory.free(stream),
             Self::Mapped(memory) => {
                 let waited = stream.synchronize();
-                if waited.as_ref().is_err_and(|error| !error.context_is_lost()) {
+                if waited.as_ref().is_err_and(|error| !error.is_end()) {
                     // Work may still be under way: the memory is rather lost than given to somebody else.
                     std::mem::forget(memory);
                 }

@@ -14,8 +14,8 @@ use super::pinned::{BufferError, HostBuffer};
 use super::slice::{DeviceSlice, DeviceSliceMut, check_lengths};
 use super::storage::{Storage, failed};
 use super::uses::Access;
-use crate::driver::{Gpu, GpuEvent, code};
-use crate::error::{DriverError, Error, MemoryError, Result};
+use crate::driver::{Gpu, GpuEvent};
+use crate::error::{DriverError, MemoryError, Result};
 use crate::stream::{Stream, StreamInner};
 
 /// How waiting for a copy ended.
@@ -26,23 +26,33 @@ pub(super) enum Settled {
     Unknown(DriverError),
 }
 
-/// Whether an answer says that the GPU does no more work for this process.
-pub(super) fn is_gone(error: &DriverError) -> bool {
-    error.context_is_lost() || error.code == code::DEINITIALIZED
-}
-
 /// Waits for the point that an event marks.
 pub(super) fn settle(event: &GpuEvent, gpu: &Gpu) -> Settled {
-    match event.synchronize() {
+    settled(event.synchronize(), gpu)
+}
+
+/// What came of a wait; where it failed, the context is waited for, as it may be the event or the stream that the driver objects to.
+fn settled(waited: Result<(), DriverError>, gpu: &Gpu) -> Settled {
+    match waited {
         Ok(()) => Settled::Over(Ok(())),
-        Err(error) if is_gone(&error) => Settled::Over(Err(error)),
-        // The event itself may be what the driver objects to.
+        Err(error) if error.is_end() => Settled::Over(Err(error)),
         Err(error) => match gpu.synchronize() {
             Ok(()) => Settled::Over(Ok(())),
-            Err(all) if is_gone(&all) => Settled::Over(Err(error)),
+            Err(all) if all.is_end() => Settled::Over(Err(error)),
             Err(_) => Settled::Unknown(error),
         },
     }
+}
+
+/// Waits for all work of a stream that copies from or to borrowed memory of the host, before the borrow may end.
+pub(crate) fn finish_borrowed(stream: &Stream) -> Result<()> {
+    let Some(queue) = stream.gpu() else { return Ok(()) };
+    let waited = wait_or_end(|| settled(queue.stream.synchronize(), queue.stream.gpu()));
+    waited.map_err(|source| {
+        // What was printed before a context was lost can still be read.
+        stream.inner().hand_over_output();
+        stream.work_failed(source)
+    })
 }
 
 /// Refuses copies with host memory that a graph would use again later.
@@ -319,10 +329,10 @@ fn new_point(stream: &Stream, bytes: usize) -> Result<Option<GpuEvent>> {
 #[cold]
 fn unmarked<B: HostBuffer>(mut pending: Pending<B>, bytes: usize, source: DriverError) -> BufferError<B> {
     let buffer = pending.buffer.take();
-    let over = is_gone(&source)
+    let over = source.is_end()
         || pending.stream.gpu().is_none_or(|queue| match queue.stream.gpu().synchronize() {
             Ok(()) => true,
-            Err(error) => is_gone(&error),
+            Err(error) => error.is_end(),
         });
     let error = failed("marking the end of a copy", bytes, source);
     if over {
@@ -413,11 +423,8 @@ impl<'scope> CopyScope<'scope, '_> {
             && let Err(source) = point.record(&queue.stream)
         {
             // The last copy is not covered by the event.
-            wait_or_end(|| match queue.stream.gpu().synchronize() {
-                Ok(()) => Settled::Over(Ok(())),
-                Err(error) if is_gone(&error) => Settled::Over(Err(error)),
-                Err(error) => Settled::Unknown(error),
-            })?;
+            wait_or_end(|| settled(queue.stream.synchronize(), queue.stream.gpu()))
+                .map_err(|source| failed("a copy with borrowed memory", bytes, source))?;
             return Err(failed("marking the end of a copy", bytes, source).into());
         }
         Ok(())
@@ -430,7 +437,8 @@ impl<'scope> CopyScope<'scope, '_> {
             return Ok(());
         }
         if let (Some(point), Some(queue)) = (&copies.point, self.stream.gpu()) {
-            wait_or_end(|| settle(point, queue.stream.gpu()))?;
+            wait_or_end(|| settle(point, queue.stream.gpu()))
+                .map_err(|source| failed("a copy with borrowed memory", 0, source))?;
         }
         if !copies.to_host {
             return Ok(());
@@ -442,12 +450,10 @@ impl<'scope> CopyScope<'scope, '_> {
 
 /// Waits for copies with borrowed memory. Returning before they are over would let the GPU write memory that is somebody
 /// else's by then, so a driver that does not answer at all ends the process.
-fn wait_or_end(wait: impl Fn() -> Settled) -> Result<()> {
+fn wait_or_end(wait: impl Fn() -> Settled) -> Result<(), DriverError> {
     for _ in 0..1000 {
         match wait() {
-            Settled::Over(waited) => {
-                return waited.map_err(|source| Error::from(failed("a copy with borrowed memory", 0, source)));
-            }
+            Settled::Over(waited) => return waited,
             Settled::Unknown(error) => {
                 tracing::error!(%error, "the driver does not say whether a copy with borrowed memory is over");
                 std::thread::sleep(Duration::from_millis(10));

@@ -7,7 +7,7 @@ use std::mem::{ManuallyDrop, size_of_val};
 use rayon::prelude::*;
 use warpsmith_device::abi::KernelValue;
 
-use super::pending::{Settled, is_gone, refuse_capture, settle};
+use super::pending::{Settled, refuse_capture, settle};
 use super::pinned::size_in_bytes;
 use super::slice::{DeviceSlice, DeviceSliceMut, check_lengths};
 use super::storage::failed;
@@ -123,7 +123,7 @@ impl Drop for Piece {
         let is_over = match (self.unmarked, self.in_use) {
             (false, false) => true,
             (false, true) => matches!(settle(&self.point, self.point.gpu()), Settled::Over(_)),
-            (true, _) => self.point.gpu().synchronize().map_or_else(|error| is_gone(&error), |()| true),
+            (true, _) => self.point.gpu().synchronize().map_or_else(|error| error.is_end(), |()| true),
         };
         if !is_over {
             return;

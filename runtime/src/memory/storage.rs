@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::block::GpuBlock;
 use super::pattern::Pattern;
+use super::pending::finish_borrowed;
 use super::uses::{Access, Uses};
 use crate::check::{Mark, Piece, Purpose};
 use crate::device::Device;
@@ -427,7 +428,7 @@ impl Storage {
             && queue.stream.gpu().is_page_locked(from, bytes)
         {
             // The driver reads such memory later, and the source is only borrowed for this call.
-            queue.stream.settle().map_err(|source| stream.work_failed(source))?;
+            finish_borrowed(stream)?;
             stream.report()?;
         }
         Ok(())
@@ -493,13 +494,7 @@ impl Storage {
             _ => {}
         }
         drop(gate);
-        if let Some(queue) = stream.gpu() {
-            queue.stream.settle().map_err(|source| stream.work_failed(source))?;
-        }
-        stream.synchronize()?;
-        // What another stream's kernel left unfinished must not pass as its result.
-        let writers = self.uses.lock().unwrap_or_else(PoisonError::into_inner).other_writers(stream.inner());
-        writers.iter().find_map(|writer| writer.take_fault()).map_or(Ok(()), Err)
+        self.wait_for_copy(stream)
     }
 
     /// Starts a copy from the host to `offset`; on the executor it is over when this returns.
@@ -565,9 +560,11 @@ impl Storage {
         Ok(())
     }
 
-    /// Waits for copies that were started on the stream, and reports what its work did wrong.
+    /// Waits for copies from or to borrowed memory that were started on the stream, and reports what its work did wrong.
     pub(super) fn wait_for_copy(&self, stream: &Stream) -> Result<()> {
+        finish_borrowed(stream)?;
         stream.synchronize()?;
+        // What another stream's kernel left unfinished must not pass as its result.
         self.other_writers(stream).iter().find_map(|writer| writer.take_fault()).map_or(Ok(()), Err)
     }
 

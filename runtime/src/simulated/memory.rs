@@ -3,10 +3,6 @@
 use super::*;
 use crate::{PoolStatistics, StagingOptions};
 
-fn capture(on: bool) {
-    control::<extern "C" fn(u32)>(c"simulated_capture")(u32::from(on));
-}
-
 /// Gives a stream work that holds until `hold(false)`.
 fn busy(stream: &Stream) -> DeviceBuffer<u32> {
     let mut memory = stream.zeroed::<u32>(1).unwrap();
@@ -79,13 +75,13 @@ simulated_test!(what_a_copy_refuses_comes_back, "gpus=2", {
     let refused = other.copy_to_device(pinned, memory.slice_mut(..3)).unwrap_err();
     assert!(matches!(refused.error(), Error::Memory(MemoryError::OtherDevice { .. })), "{refused}");
     let pinned = refused.into_buffer().unwrap();
-    capture(true);
+    capturing(&stream, true);
     let refused = stream.copy_to_device(pinned, memory.slice_mut(..3)).unwrap_err();
     assert!(matches!(refused.error(), Error::Memory(MemoryError::Capturing { .. })), "{refused}");
     let mut room = [0u32; 3];
     let in_scope = stream.scope(|scope| scope.copy_to_host(memory.slice(..3), &mut room)).unwrap_err();
     assert!(matches!(in_scope, Error::Memory(MemoryError::Capturing { .. })), "{in_scope}");
-    capture(false);
+    capturing(&stream, false);
     let copy = stream.copy_to_device(refused.into_buffer().unwrap(), memory.slice_mut(..3)).unwrap();
     assert_eq!(*copy.wait().unwrap(), [1, 2, 3]);
     assert_eq!(stream.to_host(&memory).unwrap()[..4], [1, 2, 3, 0]);

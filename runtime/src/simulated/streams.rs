@@ -29,11 +29,6 @@ fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-fn capturing(stream: &Stream, on: bool) {
-    let handle = stream.cuda_stream().unwrap().cu_stream().addr();
-    control::<extern "C" fn(usize, u32)>(c"simulated_capturing")(handle, u32::from(on));
-}
-
 /// Loses the context by a kernel on memory that is freed under it, as only unsafe code does it.
 fn lose_context(stream: &Stream) {
     let mut memory = stream.zeroed::<u32>(10).unwrap();
@@ -122,6 +117,7 @@ simulated_test!(the_legacy_default_stream_is_one_and_that_of_each_thread_is_refu
     let each_threads = CudaContext::new(0).unwrap().per_thread_stream();
     let (error, text) = message(Stream::from_cuda_stream(&each_threads));
     assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{text}");
+    assert!(text.contains("Device::default_stream"), "{text}");
 });
 
 simulated_test!(a_host_task_runs_in_the_streams_order_on_another_thread, "", {

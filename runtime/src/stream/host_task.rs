@@ -1,12 +1,12 @@
 //! Host tasks: functions of the host that run in a stream's order.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Queue, Stream};
+use crate::cpu::panics::message;
 use crate::device::Deferred;
 use crate::error::{Error, Result, StreamError};
 use crate::outside::{self, Inside};
@@ -112,7 +112,7 @@ impl Stream {
         let panic = Arc::clone(&self.inner.task_panic);
         let guarded = move || {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(task)) {
-                panic.note(panic_text(&*payload));
+                panic.note(message(&*payload));
                 outside::discard(payload);
             }
         };
@@ -135,10 +135,4 @@ impl Stream {
         }
         Ok(())
     }
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a value that is no text".to_owned())
 }

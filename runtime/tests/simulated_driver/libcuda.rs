@@ -149,7 +149,6 @@ struct State {
     freed: Vec<Freed>,
     /// Frees that are still to be passed of blocks that were given out again.
     given_again: Vec<u64>,
-    capturing: bool,
     /// Which GPU's it is, by address.
     ordinals: BTreeMap<u64, c_int>,
     entries: Vec<String>,
@@ -908,8 +907,7 @@ driver! {
         SUCCESS
     }
     cuStreamIsCapturing(stream: usize, status: *mut c_uint) {
-        let mut state = state();
-        *status = c_uint::from(state.capturing || state.streams.entry(stream).or_default().capturing);
+        *status = c_uint::from(state().streams.entry(stream).or_default().capturing);
         SUCCESS
     }
     cuLaunchHostFunc(stream: usize, function: extern "C" fn(*mut c_void), data: *mut c_void) {
@@ -1290,12 +1288,6 @@ pub extern "C" fn simulated_fail(skip: u64, times: u64, code: c_uint, only_alloc
     let part = if only_allocations { "Alloc" } else { "" };
     std::mem::replace(&mut state().fail, Failure { skip, times, code, part }).times
     }
-
-/// For the tests: streams say that they are being captured while `on` is not 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn simulated_capture(on: c_uint) {
-    state().capturing = on != 0;
-}
 
 /// For the tests: how many calls of a kind were made, and what they were; see the pushes to `calls`.
 ///
