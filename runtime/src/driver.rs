@@ -162,7 +162,7 @@ driver_functions! {
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);
     cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint);
-    cuPointerGetAttribute(*mut c_void, c_uint, CUdeviceptr);
+    cuPointerGetAttributes(c_uint, *mut c_uint, *mut *mut c_void, CUdeviceptr);
     cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
     cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
@@ -381,6 +381,12 @@ pub(crate) struct Gpu {
     context: Arc<CudaContext>,
 }
 
+/// What the driver knows of an address.
+struct PointerFacts {
+    ordinal: c_int,
+    device_address: CUdeviceptr,
+}
+
 impl Gpu {
     /// Wraps a context of cudarc's.
     pub(crate) fn new(driver: &'static Driver, context: Arc<CudaContext>) -> Self {
@@ -487,39 +493,42 @@ impl Gpu {
 
     /// Whether the driver knows host memory as page-locked or managed, so that a copy from it reads it later.
     pub(crate) fn is_page_locked(&self, start: *const u8, bytes: usize) -> bool {
-        const MEMORY_TYPE: c_uint = 2;
-        if self.bind().is_err() {
-            return true;
-        }
         // Such memory may begin or end inside the range.
-        [start, start.wrapping_add(bytes.saturating_sub(1))].into_iter().any(|at| {
-            let mut kind: c_uint = 0;
-            // SAFETY: it writes one number; the driver takes any address.
-            let answer = unsafe {
-                call!(self.functions(), cuPointerGetAttribute((&raw mut kind).cast(), MEMORY_TYPE, at.addr() as u64))
-            };
-            answer.is_ok() && kind != 0
-        })
+        let ends = [start, start.wrapping_add(bytes.saturating_sub(1))];
+        ends.into_iter().any(|at| !matches!(self.pointer_facts(at.addr() as u64), Ok(None)))
     }
 
     /// Which GPU the driver knows an address as memory of.
-    pub(crate) fn ordinal_of(&self, address: u64) -> Result<c_int, DriverError> {
-        const DEVICE_ORDINAL: c_uint = 9;
-        self.bind()?;
-        let mut ordinal: c_int = -1;
-        // SAFETY: it writes one number; the driver takes any address.
-        unsafe { call!(self.functions(), cuPointerGetAttribute((&raw mut ordinal).cast(), DEVICE_ORDINAL, address)) }?;
-        Ok(ordinal)
+    pub(crate) fn ordinal_of(&self, address: u64) -> Result<Option<c_int>, DriverError> {
+        Ok(self.pointer_facts(address)?.map(|facts| facts.ordinal))
     }
 
     /// Where kernels find the memory that the host finds at an address.
-    pub(crate) fn device_address(&self, address: u64) -> Result<u64, DriverError> {
+    pub(crate) fn device_address(&self, address: u64) -> Result<Option<u64>, DriverError> {
+        Ok(self.pointer_facts(address)?.map(|facts| facts.device_address))
+    }
+
+    /// What the driver knows of an address, if it does.
+    ///
+    /// The function for one attribute answers with an error where the address is not the driver's, which tools that watch its
+    /// calls report; this one has an answer for that.
+    fn pointer_facts(&self, address: u64) -> Result<Option<PointerFacts>, DriverError> {
+        const MEMORY_TYPE: c_uint = 2;
         const DEVICE_POINTER: c_uint = 3;
+        const DEVICE_ORDINAL: c_uint = 9;
         self.bind()?;
-        let mut found: CUdeviceptr = 0;
-        // SAFETY: it writes one address; the driver takes any.
-        unsafe { call!(self.functions(), cuPointerGetAttribute((&raw mut found).cast(), DEVICE_POINTER, address)) }?;
-        Ok(found)
+        let mut memory_type: c_uint = 0;
+        let mut facts = PointerFacts { ordinal: -1, device_address: 0 };
+        let mut attributes = [MEMORY_TYPE, DEVICE_POINTER, DEVICE_ORDINAL];
+        let mut answers: [*mut c_void; 3] =
+            [(&raw mut memory_type).cast(), (&raw mut facts.device_address).cast(), (&raw mut facts.ordinal).cast()];
+        let count = attributes.len() as c_uint;
+        // SAFETY: it writes a number for each attribute, of the size that `cuda.h` says; the driver takes any address.
+        unsafe {
+            let (attributes, answers) = (attributes.as_mut_ptr(), answers.as_mut_ptr());
+            call!(self.functions(), cuPointerGetAttributes(count, attributes, answers, address))
+        }?;
+        Ok((memory_type != 0).then_some(facts))
     }
 
     /// Copies bytes from any address of the device; waits for it.

@@ -57,9 +57,10 @@ fn simulated(name: &str, settings: &str, test: impl FnOnce()) {
     child(name, folder.as_os_str(), settings);
 }
 
-/// `settings` may begin with a value for `WARPSMITH_DEVICE`, up to a `|`.
+/// `settings` may begin with a value for `WARPSMITH_DEVICE`, or with another variable and its value as `NAME=VALUE`, up to a `|`.
 fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
     let (choice, settings) = settings.split_once('|').map_or((None, settings), |(choice, rest)| (Some(choice), rest));
+    let variable = choice.map(|choice| choice.split_once('=').unwrap_or(("WARPSMITH_DEVICE", choice)));
     let name = name.split_once("::").map_or(name, |(_, name)| name);
     let output = Command::new(std::env::current_exe().expect("this test's own program"))
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
@@ -67,7 +68,8 @@ fn child(name: &str, library_path: &std::ffi::OsStr, settings: &str) {
         .env("LD_LIBRARY_PATH", library_path)
         .env("SIMULATED_CUDA", settings)
         .env_remove("WARPSMITH_DEVICE")
-        .envs(choice.map(|value| ("WARPSMITH_DEVICE", value)))
+        .env_remove("WARPSMITH_LAUNCH_BLOCKING")
+        .envs(variable)
         .env_remove("CUDA_VISIBLE_DEVICES")
         .output()
         .expect("this test's own program runs");

@@ -314,7 +314,8 @@ impl ManagedTensor {
                     let device = device.to_string();
                     ExchangeError::UnknownAddress { address: address as u64, device, source }
                 };
-                let found = parts.gpu.device_address(address as u64).map_err(unknown)?;
+                let found = parts.gpu.device_address(address as u64).map_err(|error| unknown(Some(error)))?;
+                let found = found.ok_or_else(|| unknown(None))?;
                 address = usize::try_from(found).expect("addresses have 64 bits");
             } else if tensor.device.device_type == CUDA {
                 check_gpu_address(device, address as u64)?;

@@ -126,8 +126,8 @@ pub enum ExchangeError {
         address: u64,
         /// The device it was to be used on.
         device: String,
-        /// The driver's answer.
-        source: DriverError,
+        /// The driver's error, where it gave one.
+        source: Option<DriverError>,
     },
     /// No address for elements that are there.
     #[error("the address is null, and there are {len} elements")]

@@ -31,7 +31,7 @@ pub(super) fn check_address<T>(address: usize, len: usize) -> Result<NonNull<u8>
 pub(super) fn check_gpu_address(device: &Device, address: u64) -> Result<(), ExchangeError> {
     let Some(parts) = device.parts() else { return Ok(()) };
     let unknown = |source| ExchangeError::UnknownAddress { address, device: device.to_string(), source };
-    let found = parts.gpu.ordinal_of(address).map_err(unknown)?;
+    let found = parts.gpu.ordinal_of(address).map_err(|error| unknown(Some(error)))?.ok_or_else(|| unknown(None))?;
     if usize::try_from(found).ok() == device.ordinal() {
         return Ok(());
     }

@@ -176,3 +176,32 @@ simulated_test!(a_launch_allocates_nothing, "", {
     assert_eq!(counted(|| round(1000)), 0);
     assert_eq!(streams[0].to_host(&memory).unwrap(), [3006; 100]);
 });
+
+simulated_test!(the_environment_has_launches_wait_for_their_end, "WARPSMITH_LAUNCH_BLOCKING=1|", {
+    let device = device();
+    assert!(device.is_launch_blocking());
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &super::COUNT, &mut memory).unwrap();
+    let (error, text) = message(launch(&stream, &FAULT, &mut memory));
+    assert!(matches!(error, Error::Launch(LaunchError::Failed { .. })), "{text}");
+});
+
+simulated_test!(the_environment_has_launches_not_wait, "WARPSMITH_LAUNCH_BLOCKING=0|", {
+    let device = device();
+    assert!(!device.is_launch_blocking());
+    let stream = device.stream().unwrap();
+    let mut memory = stream.zeroed::<u32>(10).unwrap();
+    launch(&stream, &FAULT, &mut memory).unwrap();
+    assert!(stream.synchronize().is_err());
+});
+
+simulated_test!(an_environment_that_says_neither_wait_nor_not_is_named, "WARPSMITH_LAUNCH_BLOCKING=maybe|", {
+    let (error, text) = message(device().stream());
+    assert!(
+        matches!(&error, Error::Device(DeviceError::UnknownLaunchBlocking { value }) if value == "maybe"),
+        "{text}"
+    );
+    assert!(error.to_string().contains("WARPSMITH_LAUNCH_BLOCKING is \"maybe\"; it can be 1"), "{error}");
+    assert!(Device::cpu_scheduled(crate::Schedule::Reversed).stream().is_err(), "on the executor too");
+});

@@ -811,22 +811,29 @@ driver! {
         SUCCESS
     }
     cuMemHostGetDevicePointer_v2(address: *mut u64, host: *mut c_void, _flags: c_uint) { *address = host as u64; SUCCESS }
-    cuPointerGetAttribute(value: *mut c_void, attribute: c_uint, address: u64) {
+    cuPointerGetAttributes(count: c_uint, attributes: *const c_uint, values: *const *mut c_void, address: u64) {
         const HOST_MEMORY: c_uint = 1;
         const DEVICE_MEMORY: c_uint = 2;
+        const NO_DEVICE: c_int = -2;
         let state = state();
-        if attribute == 2 && state.is_locked(address as usize, 1) {
-            value.cast::<c_uint>().write(HOST_MEMORY);
-            return SUCCESS;
-        }
-        // All other addresses are as those of pageable memory.
-        let Some((start, _)) = state.memory.range(..=address).next_back().filter(|&(&start, &size)| address < start + size as u64)
-        else { return INVALID_VALUE };
-        match attribute {
-            2 => value.cast::<c_uint>().write(DEVICE_MEMORY),
-            3 => value.cast::<u64>().write(address),
-            9 => value.cast::<c_int>().write(state.ordinals[start]),
-            _ => return INVALID_VALUE,
+        // All other addresses are as those of pageable memory, of which the driver knows nothing.
+        let (memory_type, device_address, ordinal) = if state.is_locked(address as usize, 1) {
+            (HOST_MEMORY, address, 0)
+        } else {
+            let block = state.memory.range(..=address).next_back();
+            match block.filter(|&(&start, &size)| address < start + size as u64) {
+                Some((start, _)) => (DEVICE_MEMORY, address, state.ordinals[start]),
+                None => (0, 0, NO_DEVICE),
+            }
+        };
+        for index in 0..count as usize {
+            let value = *values.add(index);
+            match *attributes.add(index) {
+                2 => value.cast::<c_uint>().write(memory_type),
+                3 => value.cast::<u64>().write(device_address),
+                9 => value.cast::<c_int>().write(ordinal),
+                _ => return INVALID_VALUE,
+            }
         }
         SUCCESS
     }
