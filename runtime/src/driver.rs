@@ -493,7 +493,7 @@ impl Gpu {
 
     /// Whether the driver knows host memory as page-locked or managed, so that a copy from it reads it later.
     pub(crate) fn is_page_locked(&self, start: *const u8, bytes: usize) -> bool {
-        // Such memory may begin or end inside the range.
+        // Such memory may begin or end inside the range. Where the driver fails to say, it counts as such: then the copy waits.
         let ends = [start, start.wrapping_add(bytes.saturating_sub(1))];
         ends.into_iter().any(|at| !matches!(self.pointer_facts(at.addr() as u64), Ok(None)))
     }
