@@ -8,7 +8,7 @@
 use core::ffi::c_void;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::{align_of, size_of};
+use core::mem::{MaybeUninit, align_of, size_of};
 
 pub use crate::host::{BoundKernel, Context, JoinedThreads, ThreadPlace};
 
@@ -278,7 +278,7 @@ unsafe impl<T: KernelValue> KernelValue for Option<T> {
 }
 
 // SAFETY: it holds at most what its value holds.
-unsafe impl<T: KernelValue> KernelValue for core::mem::MaybeUninit<T> {
+unsafe impl<T: KernelValue> KernelValue for MaybeUninit<T> {
     const LAYOUT: u64 = fold_layout(leaf_layout::<Self>("MaybeUninit"), T::LAYOUT);
 }
 
@@ -426,15 +426,15 @@ pub unsafe trait KernelParam: 'static {
 
 /// Takes the addresses of an entry's arguments, in order.
 pub struct ArgumentSink<'a> {
-    slots: &'a mut [*mut c_void],
+    slots: &'a mut [MaybeUninit<*mut c_void>], // Invariant: the first `len` are written.
     len: usize,
     beyond: &'a mut dyn FnMut(*const u8),
 }
 
 impl<'a> ArgumentSink<'a> {
-    /// A sink that fills `slots` and passes on to `beyond` what comes after them.
+    /// A sink that writes `slots`, from the first on, and passes on to `beyond` what comes after them.
     #[inline]
-    pub fn new(slots: &'a mut [*mut c_void], beyond: &'a mut dyn FnMut(*const u8)) -> Self {
+    pub fn new(slots: &'a mut [MaybeUninit<*mut c_void>], beyond: &'a mut dyn FnMut(*const u8)) -> Self {
         Self { slots, len: 0, beyond }
     }
 
@@ -442,7 +442,7 @@ impl<'a> ArgumentSink<'a> {
     #[inline]
     pub fn push(&mut self, address: *const u8) {
         match self.slots.get_mut(self.len) {
-            Some(slot) => *slot = address.cast_mut().cast(),
+            Some(slot) => _ = slot.write(address.cast_mut().cast()),
             None => (self.beyond)(address),
         }
         self.len += 1;
@@ -505,6 +505,7 @@ unsafe impl<T: KernelValue> KernelParam for Value<T> {
         unsafe { abi0.read() }
     }
 
+    #[inline]
     fn arguments(raw: &T, sink: &mut ArgumentSink<'_>) {
         if size_of::<T>() == 0 {
             sink.push((&raw const DUMMY_ARGUMENT).cast());
@@ -576,6 +577,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static [T] {
         unsafe { core::slice::from_raw_parts((&raw const *abi0).cast::<T>(), abi1) }
     }
 
+    #[inline]
     fn arguments(raw: &RawSlice<T>, sink: &mut ArgumentSink<'_>) {
         sink.push((&raw const raw.ptr).cast());
         sink.push((&raw const raw.len).cast());
@@ -636,6 +638,7 @@ unsafe impl<T: DeviceElement> KernelParam for &'static T {
         abi0
     }
 
+    #[inline]
     fn arguments(raw: &RawPtr<T>, sink: &mut ArgumentSink<'_>) {
         sink.push((&raw const raw.ptr).cast());
     }
@@ -686,6 +689,7 @@ macro_rules! wrapped_params {
                 unsafe { <$param as KernelParam>::from_abi(abi0, abi1, scope) }
             }
 
+            #[inline]
             fn arguments(raw: &Self::Raw, sink: &mut ArgumentSink<'_>) {
                 <$param as KernelParam>::arguments(raw, sink);
             }
@@ -725,6 +729,7 @@ macro_rules! pointer_params {
                 abi0
             }
 
+            #[inline]
             fn arguments(raw: &RawPtr<T>, sink: &mut ArgumentSink<'_>) {
                 sink.push((&raw const raw.ptr).cast());
             }

@@ -502,6 +502,7 @@ unsafe impl<T: DeviceElement, M: OwnershipMap> KernelParam for GridSliceMut<'sta
         GridSliceMut { ptr: (&raw mut *abi0).cast::<T>(), len: extent.len, map: extent.map, _scope: PhantomData }
     }
 
+    #[inline]
     fn arguments(raw: &RawGridSlice<T, M>, sink: &mut ArgumentSink<'_>) {
         sink.push((&raw const raw.ptr).cast());
         sink.push((&raw const raw.extent).cast());

@@ -225,8 +225,13 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 let mut launch = #abi::Launch::new(stream, config, &kernel)?;
                 #(#binds)*
                 launch.launch(
-                    move |sink: &mut #abi::ArgumentSink<'_>| { #(#arguments_of)* },
-                    move |context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
+                    (#(#raws,)* threads),
+                    |bound, sink: &mut #abi::ArgumentSink<'_>| {
+                        let (#(#raws,)* _) = bound;
+                        #(#arguments_of)*
+                    },
+                    |bound, context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
+                        let (#(#raws,)* threads) = *bound;
                         unsafe { threads(context, first, count, #(#raw_values),*) };
                     },
                 )

@@ -525,12 +525,14 @@ impl Device {
     }
 
     /// Whether this is the CPU executor.
+    #[inline]
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self.inner.kind, Kind::Cpu(_))
     }
 
     /// Whether this is a GPU.
+    #[inline]
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         !self.is_cpu()
@@ -560,6 +562,7 @@ impl Device {
     }
 
     /// What the device allows in a launch.
+    #[inline]
     #[must_use]
     pub fn limits(&self) -> &DeviceLimits {
         &self.inner.limits
@@ -754,6 +757,7 @@ impl Device {
         self.parts().map(|parts| parts.gpu.context())
     }
 
+    #[inline]
     pub(crate) fn parts(&self) -> Option<&GpuParts> {
         match &self.inner.kind {
             Kind::Cpu(_) => None,
@@ -784,6 +788,7 @@ impl Device {
         &self.inner.pool_account
     }
 
+    #[inline]
     pub(crate) fn kernels(&self) -> &KernelTable {
         &self.inner.kernels
     }
@@ -793,6 +798,7 @@ impl Device {
         self.inner.kernels.by_number(u32::try_from(launch >> LAUNCH_COUNT_BITS).ok()?)
     }
 
+    #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

@@ -547,11 +547,62 @@ impl Gpu {
 pub(crate) struct GpuStream {
     gpu: Arc<Gpu>,
     stream: Arc<CudaStream>,
+    front: Front,
+}
+
+/// What each launch needs of the stream, its context and the driver, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Front {
+    stream: CUstream,   // Invariant: of `GpuStream::stream`, which keeps it valid.
+    context: CUcontext, // Invariant: of `GpuStream::gpu`.
+    current: unsafe extern "C" fn(*mut CUcontext) -> c_uint,
+    launch: LaunchFunction,
+}
+
+/// `cuLaunchKernel`.
+type LaunchFunction = unsafe extern "C" fn(
+    CUfunction,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    CUstream,
+    *mut *mut c_void,
+    *mut *mut c_void,
+) -> c_uint;
+
+// SAFETY: the handles may be used from any thread.
+unsafe impl Send for Front {}
+// SAFETY: as above, and from several at once.
+unsafe impl Sync for Front {}
+
+impl Front {
+    /// Whether the context is current on the calling thread, which may call the driver.
+    #[inline]
+    fn is_bound(&self) -> bool {
+        if outside::inside() == Inside::Gpu {
+            return false;
+        }
+        let mut current: CUcontext = null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { (self.current)(&raw mut current) == 0 && current == self.context }
+    }
 }
 
 impl GpuStream {
     pub(crate) fn new(gpu: Arc<Gpu>, stream: Arc<CudaStream>) -> Self {
-        Self { gpu, stream }
+        let functions = gpu.functions();
+        let front = Front {
+            stream: stream.cu_stream(),
+            context: gpu.context.cu_ctx(),
+            current: functions.cuCtxGetCurrent,
+            launch: functions.cuLaunchKernel,
+        };
+        Self { gpu, stream, front }
     }
 
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {

@@ -284,7 +284,8 @@ fn with_arguments<R>(
 ) -> R {
     let code = launch.kernel.gpu().expect("a kernel that was recorded for a GPU has code for it");
     let record = queue.record_address();
-    let mut list = ArgumentList::of(&launch.arguments);
+    let mut list = ArgumentList::new();
+    list.fill(&launch.arguments);
     list.push((&raw const record).cast());
     list.push((&raw const id).cast());
     list.push((&raw const launch.stack).cast());

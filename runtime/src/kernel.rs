@@ -76,7 +76,8 @@ impl Kernel {
     }
 
     fn loaded(device: &Device, identity: KernelIdentity, along_x: bool) -> Result<Arc<LoadedKernel>, ModuleError> {
-        device.kernels().get(device, identity.desc, identity.instance, along_x && device.is_gpu())
+        let kernels = device.kernels();
+        Ok(kernels.get(device, identity.desc, identity.instance, along_x && device.is_gpu())?.to_owned())
     }
 
     /// The code for blocks of this shape.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpsmith_device::abi::{ArgumentSink, KernelDesc, KernelParam, ParamKind, RawPtr, RawSlice, Scope};
@@ -17,21 +18,21 @@ mod shared_args;
 
 pub use args::{LaunchArg, PlaneMap, ShapelessMap};
 pub use config::LaunchConfig;
-pub(crate) use config::{check as check_launch, check_block};
+pub(crate) use config::{UsualShapes, check as check_launch, check_block};
 pub use foreign::ForeignLaunch;
-use plan::KernelCode;
+pub(crate) use plan::KernelCode;
 pub use plan::{LaunchPlan, PreparedLaunch};
 
 use crate::check::{self, Argument, CheckedLaunch, Observers};
 use crate::constants::ByPlace;
 use crate::cpu::{self, CpuLaunch, CpuPanic};
-use crate::error::{DriverError, KernelPanic, LaunchError, Result};
+use crate::error::{DriverError, Error, KernelPanic, LaunchError, Result};
 use crate::graph::{MemoryUse, RecordedKernel};
 use crate::kernel::{KernelIdentity, KernelInstance};
 use crate::memory::{Access, Storage};
-use crate::module::{LoadedKernel, kernel_path};
+use crate::module::{GpuCode, LoadedKernel, kernel_path};
 use crate::output::LaunchOutput;
-use crate::stream::Stream;
+use crate::stream::{GpuQueue, Stream};
 use crate::work::{Seen, Work};
 
 /// Lists the addresses of an entry's arguments, in order.
@@ -55,13 +56,21 @@ pub struct Launch<'a> {
 /// What an argument of a launch is bound to: the stream, its device, and the order of uses of memory.
 pub struct Binder<'a> {
     stream: &'a Stream,
+    /// The stream's.
+    id: u64,
     kernel: KernelName<'a>,
     /// Which argument that is not a plain value is being bound, from 1.
     argument: usize,
-    /// Locks of memory that the launch writes through shared borrows; on the CPU executor only.
-    shared: Vec<Arc<Mutex<()>>>,
     /// Bytes of memory behind the arguments so far.
     bytes: u64,
+    held: Option<Box<Held<'a>>>,
+}
+
+/// What few launches have to hold on to.
+#[derive(Default)]
+struct Held<'a> {
+    /// Locks of memory that the launch writes through shared borrows; on the CPU executor only.
+    shared: Vec<Arc<Mutex<()>>>,
     /// Held until the device has the launch, where it uses memory that a graph uses too.
     gate: Option<MutexGuard<'a, ()>>,
     /// The uses of memory so far, where a graph records the launch.
@@ -86,16 +95,7 @@ impl<'a> Launch<'a> {
         let kernel = kernel.identity();
         let (config, code) = plan.resolve(stream, &kernel)?;
         let KernelIdentity { desc, parameters, .. } = kernel;
-        let binder = Binder {
-            stream,
-            kernel: KernelName::Own(desc),
-            argument: 0,
-            shared: Vec::new(),
-            gate: None,
-            recorded: Vec::new(),
-            bytes: 0,
-        };
-        Ok(Self { config, code, parameters, binder })
+        Ok(Self { config, code, parameters, binder: Binder::new(stream, KernelName::Own(desc)) })
     }
 
     #[inline]
@@ -110,27 +110,35 @@ impl<'a> Launch<'a> {
     #[inline]
     pub fn bind<P: KernelParam, A: LaunchArg<P>>(&mut self, argument: A) -> Result<P::Raw> {
         self.binder.argument += 1;
-        Ok(argument.bind(&mut self.binder)?)
+        match argument.bind(&mut self.binder) {
+            Ok(raw) => Ok(raw),
+            Err(error) => Err(not_bound(error)),
+        }
     }
 
-    /// Starts the kernel, or records it where the stream is a graph's recording.
+    /// Starts the kernel, or records it where the stream is a graph's recording: with what was bound, `arguments` lists the addresses of
+    /// the entry's arguments, in there, and `body` runs some threads of a block on the host.
     ///
     /// # Errors
     /// [`LaunchError`] when the driver refuses.
     #[inline]
-    pub fn launch<A, B>(self, arguments: A, body: B) -> Result<()>
+    pub fn launch<R, A, B>(&mut self, bound: R, arguments: A, body: B) -> Result<()>
     where
-        A: Fn(&mut ArgumentSink<'_>) + Send + Sync + 'static,
-        B: Fn(&mut Context<'_>, u32, u64) + Send + Sync + 'static,
+        R: Copy + Send + Sync + 'static,
+        A: Fn(&R, &mut ArgumentSink<'_>) + Send + Sync + 'static,
+        B: Fn(&R, &mut Context<'_>, u32, u64) + Send + Sync + 'static,
     {
         if self.binder.stream.is_recording() {
-            return self.record(Box::new(arguments), Box::new(body));
+            return self.record(
+                Box::new(move |sink: &mut ArgumentSink<'_>| arguments(&bound, sink)),
+                Box::new(move |context: &mut Context<'_>, first, count| body(&bound, context, first, count)),
+            );
         }
-        self.run(&arguments, &body)
+        self.run(&|sink| arguments(&bound, sink), &|context, first, count| body(&bound, context, first, count))
     }
 
     #[cold]
-    fn record(self, arguments: Box<OwnedArguments>, body: Box<OwnedBody>) -> Result<()> {
+    fn record(&mut self, arguments: Box<OwnedArguments>, body: Box<OwnedBody>) -> Result<()> {
         let Some(recorder) = self.binder.stream.recorder() else {
             unreachable!("only launches on a recording are recorded");
         };
@@ -138,12 +146,12 @@ impl<'a> Launch<'a> {
             return recorder.nothing();
         }
         let stack = self.stack_bytes()?;
-        let Self { config, code, parameters, binder } = self;
-        let Binder { stream, shared, recorded, .. } = binder;
-        let kernel = code.into_found();
+        let Self { config, parameters, .. } = *self;
+        let Held { shared, recorded, .. } = self.binder.held.take().map_or_else(Held::default, |held| *held);
+        let kernel = self.code.to_owned();
         let desc = kernel.desc();
         recorder.kernel(
-            stream,
+            self.binder.stream,
             RecordedKernel { config, kernel, desc, parameters, shared, stack, arguments, body },
             recorded,
         )
@@ -152,75 +160,87 @@ impl<'a> Launch<'a> {
     /// A launch that was recorded, to be done on `stream`; its memory was ordered.
     pub(crate) fn replayed(stream: &'a Stream, recorded: &'a RecordedKernel) -> Self {
         let RecordedKernel { config, kernel, desc, parameters, shared, .. } = recorded;
-        let binder = Binder { shared: shared.clone(), ..Binder::new(stream, KernelName::Own(desc)) };
-        Self { config: *config, code: KernelCode::prepared(kernel), parameters, binder }
+        let mut binder = Binder::new(stream, KernelName::Own(desc));
+        binder.held().shared.clone_from(shared);
+        Self { config: *config, code: KernelCode::borrowed(kernel), parameters, binder }
     }
 
     /// Starts the kernel: `arguments` lists the addresses of the entry's arguments, `body` runs some threads of a block on the host.
     ///
     /// # Errors
     /// [`LaunchError`] when the driver refuses.
-    #[inline]
-    pub fn run(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
+    pub fn run(&mut self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
         if self.config.is_empty() {
             return Ok(());
         }
-        let (stream, config) = (self.binder.stream, self.config);
+        let stream = self.binder.stream;
         stream.not_recording("this launch")?;
         stream.note_launch(self.kernel());
-        if !stream.device().is_launch_blocking() {
-            return self.start(arguments, body);
-        }
-        let kernel = self.kernel().path().to_owned();
         self.start(arguments, body)?;
-        stream.finish_launch(kernel, &config)
+        if stream.device().is_launch_blocking() { self.finish() } else { Ok(()) }
+    }
+
+    /// Waits for the launch.
+    #[cold]
+    fn finish(&mut self) -> Result<()> {
+        // With it goes the gate of graphs, which nobody holds while waiting.
+        self.binder.held = None;
+        self.binder.stream.finish_launch(self.kernel().path().to_owned(), &self.config)
     }
 
     #[inline]
-    pub(crate) fn start(self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
-        match self.binder.stream.gpu() {
-            Some(_) => self.run_on_gpu(arguments),
-            None => match self.kernel().checked() {
-                Some(code) => {
-                    let run = code.run;
-                    let mut list = ArgumentList::of(arguments);
-                    let named = self.named_arguments(&list);
-                    let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
-                    // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
-                    // with the code's; what they point to was bound and outlives the launch.
-                    let thread = move |_: &Scope| unsafe { run(list.get()) };
-                    self.run_on_cpu(
-                        &move |context, first, count| {
-                            // SAFETY: the executor gives threads of the context's block, of no other in a checked launch, and
-                            // sees to the rest.
-                            unsafe { check::run_threads(context, first, count, thread) }
-                        },
-                        &named,
-                    )
-                }
-                None => self.run_on_cpu(body, &[]),
-            },
+    pub(crate) fn start(&mut self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
+        match (self.binder.stream.gpu(), self.kernel().gpu()) {
+            (Some(queue), Some(code)) => self.run_on_gpu(queue, code, arguments),
+            _ => self.start_on_cpu(arguments, body),
         }
     }
 
-    fn run_on_gpu(&self, arguments: &Arguments<'_>) -> Result<()> {
-        let (Some(queue), Some(code)) = (self.binder.stream.gpu(), self.kernel().gpu()) else {
-            unreachable!("a kernel loaded for a GPU's stream has code for it");
-        };
-        let record = queue.record_address();
+    fn start_on_cpu(&mut self, arguments: &Arguments<'_>, body: &cpu::Body<'_>) -> Result<()> {
+        let Some(code) = self.kernel().checked() else { return self.run_on_cpu(body, &[]) };
+        let run = code.run;
+        let mut list = ArgumentList::new();
+        list.fill(arguments);
+        let named = self.named_arguments(&list);
+        let list = CheckedArguments(list.as_mut_slice().as_ptr().cast());
+        // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared
+        // with the code's; what they point to was bound and outlives the launch.
+        let thread = move |_: &Scope| unsafe { run(list.get()) };
+        self.run_on_cpu(
+            &move |context, first, count| {
+                // SAFETY: the executor gives threads of the context's block, of no other in a checked launch, and
+                // sees to the rest.
+                unsafe { check::run_threads(context, first, count, thread) }
+            },
+            &named,
+        )
+    }
+
+    #[inline]
+    fn run_on_gpu(&self, queue: &GpuQueue, code: &GpuCode, arguments: &Arguments<'_>) -> Result<()> {
+        let (record, launch) = (queue.record_address(), queue.next_launch(self.kernel()));
+        let stack = if code.is_plain { 0 } else { self.stack_bytes()? };
+        let mut list = ArgumentList::new();
+        list.fill(arguments);
+        list.push((&raw const record).cast());
+        list.push((&raw const launch).cast());
+        list.push((&raw const stack).cast());
+        if code.is_plain {
+            self.queue(queue, code, list.as_mut_slice())
+        } else {
+            self.queue_prepared(queue, code, &mut list)
+        }
+    }
+
+    /// As [`Self::queue`], of a kernel for which the stream has to be prepared.
+    #[cold]
+    fn queue_prepared(&self, queue: &GpuQueue, code: &GpuCode, list: &mut ArgumentList) -> Result<()> {
         let stream = self.binder.stream;
         let _printing = if self.kernel().prints() {
             stream.prepare_output(self.kernel()).map_err(|source| self.refused(source))?
         } else {
             None
         };
-        let launch = queue.next_launch(self.kernel());
-        let mut list = ArgumentList::of(arguments);
-        list.push((&raw const record).cast());
-        list.push((&raw const launch).cast());
-        let stack = self.stack_bytes()?;
-        list.push((&raw const stack).cast());
-        let config = &self.config;
         // Held until the launch is queued: no other launch may come between it and the clearing of its barrier.
         let mut barrier = None;
         if self.kernel().syncs_grid() {
@@ -230,12 +250,20 @@ impl<'a> Launch<'a> {
         let constants = code.constants.as_ref();
         let _constants =
             constants.map(|constants| constants.prepare(stream, queue, self.kernel().path())).transpose()?;
+        self.queue(queue, code, list.as_mut_slice())
+    }
+
+    /// Gives the launch to the driver.
+    #[inline]
+    fn queue(&self, queue: &GpuQueue, code: &GpuCode, list: &mut [*mut c_void]) -> Result<()> {
         let seen = self.see();
         // SAFETY: the macro lists the entry's own arguments from the parameters' descriptions, which were compared with
         // the code's; the three hidden ones end every entry, and a grid barrier's address that of kernels which sync the
         // grid. Memory was bound: it outlives the launch, in stream order.
-        let launched = unsafe { queue.stream.launch(&code.function, &config.shape(), list.as_mut_slice()) };
-        launched.map_err(|source| self.refused(source))?;
+        let launched = unsafe { queue.stream.launch(&code.function, &self.config.shape(), list) };
+        if let Err(source) = launched {
+            return Err(self.refused(source).into());
+        }
         seen.end();
         Ok(())
     }
@@ -280,9 +308,9 @@ impl<'a> Launch<'a> {
         named
     }
 
-    fn run_on_cpu(mut self, body: &cpu::Body<'_>, arguments: &[Argument]) -> Result<()> {
+    fn run_on_cpu(&mut self, body: &cpu::Body<'_>, arguments: &[Argument]) -> Result<()> {
         // By address and once each, so that two launches never wait for each other.
-        let mut locks = std::mem::take(&mut self.binder.shared);
+        let mut locks = self.binder.held.as_mut().map(|held| std::mem::take(&mut held.shared)).unwrap_or_default();
         locks.sort_by_key(|lock| Arc::as_ptr(lock).addr());
         locks.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let _held: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
@@ -390,9 +418,9 @@ impl CheckedArguments {
 
 /// Addresses of a launch's arguments; on the stack unless there are many.
 pub(crate) struct ArgumentList {
-    inline: [*mut c_void; ArgumentList::INLINE],
+    inline: [MaybeUninit<*mut c_void>; ArgumentList::INLINE], // Invariant: the first `len` are written, unless there are more.
     len: usize,
-    spilled: Vec<*mut c_void>,
+    spilled: Vec<*mut c_void>, // Invariant: all of them, when they are more than `INLINE`.
 }
 
 impl ArgumentList {
@@ -400,52 +428,80 @@ impl ArgumentList {
     const INLINE: usize = 40;
 
     #[inline]
-    fn new() -> Self {
-        Self { inline: [std::ptr::null_mut(); Self::INLINE], len: 0, spilled: Vec::new() }
+    pub(crate) fn new() -> Self {
+        Self { inline: [MaybeUninit::uninit(); Self::INLINE], len: 0, spilled: Vec::new() }
     }
 
-    /// The list of a launch's arguments.
+    /// Becomes the list of a launch's arguments.
     #[inline]
-    pub(crate) fn of(arguments: &Arguments<'_>) -> Self {
-        let mut list = Self::new();
-        let Self { inline, len, spilled } = &mut list;
+    pub(crate) fn fill(&mut self, arguments: &Arguments<'_>) {
+        self.spilled.clear();
+        let Self { inline, len, spilled } = self;
         let mut beyond = |address: *const u8| spilled.push(address.cast_mut().cast());
         let mut sink = ArgumentSink::new(inline, &mut beyond);
         arguments(&mut sink);
         *len = sink.len();
-        if list.len > Self::INLINE {
-            list.spilled.splice(..0, list.inline);
+        if *len > Self::INLINE {
+            spilled.splice(..0, Self::written(inline));
         }
-        list
     }
 
     #[inline]
     pub(crate) fn push(&mut self, address: *const u8) {
         let address = address.cast_mut().cast::<c_void>();
         if let Some(slot) = self.inline.get_mut(self.len) {
-            *slot = address;
+            slot.write(address);
         } else {
-            if self.len == Self::INLINE {
-                self.spilled.extend_from_slice(&self.inline);
-            }
-            self.spilled.push(address);
+            self.spill(address);
         }
         self.len += 1;
     }
 
+    #[cold]
+    fn spill(&mut self, address: *mut c_void) {
+        if self.len == Self::INLINE {
+            self.spilled.extend(Self::written(&self.inline));
+        }
+        self.spilled.push(address);
+    }
+
+    /// All of the list's first part, whose end the caller has passed.
+    fn written(inline: &[MaybeUninit<*mut c_void>; Self::INLINE]) -> [*mut c_void; Self::INLINE] {
+        // SAFETY: they are all written, as the list is at least as long.
+        inline.map(|slot| unsafe { slot.assume_init() })
+    }
+
     fn as_slice(&self) -> &[*mut c_void] {
-        if self.len <= Self::INLINE { &self.inline[..self.len] } else { &self.spilled }
+        match self.inline.get(..self.len) {
+            // SAFETY: the first `len` are written.
+            Some(written) => unsafe { &*(&raw const *written as *const [*mut c_void]) },
+            None => &self.spilled,
+        }
     }
 
     #[inline]
     pub(crate) fn as_mut_slice(&mut self) -> &mut [*mut c_void] {
-        if self.len <= Self::INLINE { &mut self.inline[..self.len] } else { &mut self.spilled }
+        match self.inline.get_mut(..self.len) {
+            // SAFETY: the first `len` are written.
+            Some(written) => unsafe { &mut *(&raw mut *written as *mut [*mut c_void]) },
+            None => &mut self.spilled,
+        }
     }
 }
 
+#[cold]
+fn not_bound(error: LaunchError) -> Error {
+    error.into()
+}
+
 impl<'a> Binder<'a> {
+    #[inline]
     fn new(stream: &'a Stream, kernel: KernelName<'a>) -> Self {
-        Self { stream, kernel, argument: 0, shared: Vec::new(), bytes: 0, gate: None, recorded: Vec::new() }
+        Self { stream, id: stream.inner().id(), kernel, argument: 0, bytes: 0, held: None }
+    }
+
+    fn held(&mut self) -> &mut Held<'a> {
+        self.held.get_or_insert_default()
     }
 }
 
@@ -466,23 +522,33 @@ impl Binder<'_> {
     #[inline]
     pub(crate) fn note(&mut self, storage: &Storage, access: Access, bytes: usize) -> Result<(), LaunchError> {
         self.bytes += bytes as u64;
+        if storage.is_only_of(self.id) { Ok(()) } else { self.note_slowly(storage, access) }
+    }
+
+    #[cold]
+    fn note_slowly(&mut self, storage: &Storage, access: Access) -> Result<(), LaunchError> {
         if !storage.device().is_same(self.stream.device()) {
             return Err(self.other_device(storage));
         }
         if self.stream.is_recording() {
             let storage = storage.for_graph().ok_or_else(|| self.not_for_graphs())?;
-            self.recorded.push(MemoryUse { storage, access });
+            self.held().recorded.push(MemoryUse { storage, access });
             return Ok(());
         }
-        if self.gate.is_none() {
-            self.gate = storage.gate(self.stream);
+        let has_gate = self.held.as_ref().is_some_and(|held| held.gate.is_some());
+        if !has_gate && let Some(gate) = storage.gate(self.stream) {
+            self.held().gate = Some(gate);
         }
         storage.order(self.stream, access).map_err(|source| self.not_ordered(source))
     }
 
     /// Keeps other launches and copies on the executor away from memory that this launch writes through shared borrows.
+    #[inline]
     pub(crate) fn hold(&mut self, storage: &Storage) {
-        self.shared.extend(storage.shared_lock().cloned());
+        if let Some(lock) = storage.shared_lock() {
+            let lock = Arc::clone(lock);
+            self.held().shared.push(lock);
+        }
     }
 
     #[cold]
@@ -524,7 +590,8 @@ mod tests {
             for byte in &bytes[..len] {
                 list.push(byte);
             }
-            let mut listed = ArgumentList::of(&|sink| bytes[..len].iter().for_each(|byte| sink.push(byte)));
+            let mut listed = ArgumentList::new();
+            listed.fill(&|sink| bytes[..len].iter().for_each(|byte| sink.push(byte)));
             let expected: Vec<*mut c_void> = bytes[..len].iter().map(|b| (&raw const *b).cast_mut().cast()).collect();
             assert_eq!(list.as_mut_slice(), expected, "{len}");
             assert_eq!(listed.as_mut_slice(), expected, "{len}");

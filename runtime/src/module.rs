@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use warpsmith_build::bundle::{Image, KernelKey, KernelRecord, MessageFormat, ParamRecord};
@@ -14,6 +14,7 @@ use crate::constants::ModuleConstants;
 use crate::device::{Device, GpuParts};
 use crate::driver::{FunctionAttribute, GpuFunction, GpuModule, Limit, code};
 use crate::error::{DriverError, ModuleError, ParamShape, Version};
+use crate::launch::{KernelCode, UsualShapes};
 use crate::registry::Registry;
 
 /// Stack that a thread gets when its kernel's call depth is not known, unless the device has more already.
@@ -44,6 +45,9 @@ pub(crate) struct GpuCode {
     pub(crate) shared_bytes: u64,
     /// `None` where the kernel reads no constant that the host sets.
     pub(crate) constants: Option<ModuleConstants>,
+    /// Whether a launch needs nothing but its arguments.
+    pub(crate) is_plain: bool,
+    pub(crate) usual: UsualShapes,
 }
 
 impl LoadedKernel {
@@ -55,11 +59,13 @@ impl LoadedKernel {
     }
 
     /// Its place in the device's table; part of each launch's id.
+    #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
     /// Module path and name.
+    #[inline]
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -90,11 +96,13 @@ impl LoadedKernel {
     }
 
     /// Its code on the GPU, or `None` on the CPU executor.
+    #[inline]
     pub(crate) fn gpu(&self) -> Option<&GpuCode> {
         self.gpu.as_ref()
     }
 
     /// Its code for the checker, on a checked device.
+    #[inline]
     pub(crate) fn checked(&self) -> Option<&CheckedKernel> {
         self.checked.as_ref()
     }
@@ -159,7 +167,14 @@ impl LoadedKernel {
         let record = registry.find(&key).ok_or_else(|| not_found(registry, &path, &key))?;
         compare_params(&path, desc.params(), &record.params)?;
         let gpu = load_code(device, parts, &path, record, along_x)?;
-        Ok(Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu), checked: None })
+        let mut kernel = Self { number: 0, path, desc, record: Some(record), gpu: Some(gpu), checked: None };
+        let usual = UsualShapes::of(&kernel, device);
+        let is_special = kernel.prints() || kernel.syncs_grid() || kernel.has_unbounded_stack();
+        if let Some(code) = &mut kernel.gpu {
+            code.usual = usual;
+            code.is_plain = !is_special && code.constants.is_none();
+        }
+        Ok(kernel)
     }
 }
 
@@ -352,7 +367,8 @@ impl GpuCode {
         let room = i32::try_from(room).unwrap_or(i32::MAX);
         function.set_attribute(FunctionAttribute::MaxDynamicSharedSizeBytes, room)?;
         tracing::debug!(kernel = path, registers, shared_bytes, local_bytes, max_threads, "loaded");
-        Ok(Self { function, max_threads, registers, shared_bytes: u64::from(shared_bytes), constants })
+        let (is_plain, usual) = (false, UsualShapes::NONE);
+        Ok(Self { function, max_threads, registers, shared_bytes: u64::from(shared_bytes), constants, is_plain, usual })
     }
 }
 
@@ -377,9 +393,22 @@ fn prepare_limits(parts: &GpuParts, path: &str, record: &KernelRecord) {
 }
 
 /// The kernels that a device has been asked for, each loaded once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KernelTable {
+    /// Where most are found without a lock: each is filled once.
+    front: Box<[FrontSlot]>,
     state: RwLock<TableState>,
+}
+
+/// A loaded kernel and what it is found by, in one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct FrontSlot(OnceLock<(PlaceKey, Arc<LoadedKernel>)>);
+
+impl Default for KernelTable {
+    fn default() -> Self {
+        Self { front: (0..Self::FRONT).map(|_| FrontSlot::default()).collect(), state: RwLock::default() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -430,29 +459,46 @@ impl Hasher for PlaceHasher {
 }
 
 impl KernelTable {
+    /// Slots of the front.
+    const FRONT: usize = 256;
+    /// How many slots after each other may hold a kernel.
+    const WINDOW: usize = 4;
+
     /// The kernel for launches of this shape, loaded at the first call.
+    #[inline]
     pub(crate) fn get(
         &self,
         device: &Device,
         desc: &'static KernelDesc,
         instance: &'static str,
         along_x: bool,
-    ) -> Result<Arc<LoadedKernel>, ModuleError> {
+    ) -> Result<KernelCode<'_>, ModuleError> {
         let key = PlaceKey {
             desc: (&raw const *desc).addr(),
             instance: instance.as_ptr().addr(),
             instance_len: instance.len(),
             along_x,
         };
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = state.by_place.get(&key).and_then(|slot| slot.kernel.get()) {
-            return Ok(Arc::clone(kernel));
+        for slot in self.window(&key) {
+            match slot.0.get() {
+                Some((found, kernel)) if *found == key => return Ok(KernelCode::borrowed(kernel)),
+                Some(_) => {}
+                None => break,
+            }
         }
-        drop(state);
-        self.load(key, device, desc, instance)
+        Ok(KernelCode::owned(self.load(key, device, desc, instance)?))
     }
 
-    /// Loads a kernel while others may be launched and loaded; one kernel is loaded by one thread.
+    /// Where in the front a kernel may be.
+    #[inline]
+    fn window(&self, key: &PlaceKey) -> impl Iterator<Item = &FrontSlot> {
+        let mut hasher = PlaceHasher::default();
+        key.hash(&mut hasher);
+        let start = hasher.finish() as usize;
+        (0..Self::WINDOW).map(move |at| &self.front[(start + at) % Self::FRONT])
+    }
+
+    /// Finds or loads a kernel while others may be launched and loaded; one kernel is loaded by one thread.
     #[cold]
     fn load(
         &self,
@@ -461,6 +507,11 @@ impl KernelTable {
         desc: &'static KernelDesc,
         instance: &'static str,
     ) -> Result<Arc<LoadedKernel>, ModuleError> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = state.by_place.get(&key).and_then(|slot| slot.kernel.get()) {
+            return Ok(Arc::clone(kernel));
+        }
+        drop(state);
         let slot = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(state.by_place.entry(key).or_default())
@@ -474,6 +525,10 @@ impl KernelTable {
         let number = u32::try_from(state.by_number.len()).expect("a program has less than 2^32 kernels");
         let kernel = Arc::new(LoadedKernel { number, ..kernel });
         state.by_number.push(Arc::clone(&kernel));
+        // While the lock is held, nobody else fills the front.
+        if let Some(free) = self.window(&key).find(|slot| slot.0.get().is_none()) {
+            free.0.get_or_init(|| (key, Arc::clone(&kernel)));
+        }
         Ok(Arc::clone(slot.kernel.get_or_init(|| kernel)))
     }
 
@@ -633,12 +688,28 @@ mod tests {
     fn a_kernel_is_loaded_once() {
         static DESC: KernelDesc = KernelDesc::new("k", "m", file!(), line!(), column!(), KernelOptions::NONE, &[]);
         let (table, device) = (KernelTable::default(), Device::cpu());
-        let first = table.get(&device, &DESC, "f32", false).unwrap();
-        let again = table.get(&device, &DESC, "f32", false).unwrap();
-        let other = table.get(&device, &DESC, "f64", false).unwrap();
+        let get = |instance| table.get(&device, &DESC, instance, false).unwrap().to_owned();
+        let (first, again, other) = (get("f32"), get("f32"), get("f64"));
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
         assert_eq!(table.by_number(other.number()).unwrap().path(), "m::k");
         assert!(table.by_number(2).is_none());
         assert!(first.needs_coroutines());
+    }
+
+    /// The front holds 256 at the most, and not always that many.
+    #[test]
+    fn more_kernels_than_the_front_holds_are_each_loaded_once() {
+        static DESC: KernelDesc = KernelDesc::new("k", "m", file!(), line!(), column!(), KernelOptions::NONE, &[]);
+        static NAMES: [u8; 1000] = [b'x'; 1000];
+        let (table, device) = (KernelTable::default(), Device::cpu());
+        let names = str::from_utf8(&NAMES).unwrap();
+        let all = || -> Vec<_> {
+            let at = (1..=NAMES.len()).flat_map(|len| [false, true].map(|along_x| (&names[..len], along_x)));
+            at.map(|(name, along_x)| table.get(&device, &DESC, name, along_x).unwrap().to_owned()).collect()
+        };
+        let first = all();
+        assert!(first.iter().zip(0..).all(|(kernel, number)| kernel.number() == number));
+        assert!(first.iter().zip(&all()).all(|(first, again)| Arc::ptr_eq(first, again)));
+        assert!(table.front.iter().all(|slot| slot.0.get().is_some()), "so many fill the front");
     }
 }

@@ -348,6 +348,7 @@ impl Stream {
     }
 
     /// The device that does the work.
+    #[inline]
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.inner.device
@@ -530,6 +531,7 @@ impl Stream {
         }
     }
 
+    #[inline]
     pub(crate) fn note_launch(&self, kernel: &LoadedKernel) {
         self.inner.recent.push(kernel);
     }
@@ -556,10 +558,12 @@ impl Stream {
         &self.inner.timeline
     }
 
+    #[inline]
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {
         &self.inner
     }
 
+    #[inline]
     pub(crate) fn gpu(&self) -> Option<&GpuQueue> {
         self.inner.gpu()
     }

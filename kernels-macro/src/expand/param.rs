@@ -122,7 +122,7 @@ impl LaunchParam {
             with_memory: quote_spanned!(at=> let #raw = #of::with_memory(#raw, #memory);),
             reaches: quote_spanned!(at=> #of::reaches(&#raw, #own_place)),
             is_plane: quote_spanned!(at=> #of::IS_PLANE),
-            arguments: quote_spanned!(at=> #of::arguments(&#raw, #sink);),
+            arguments: quote_spanned!(at=> #of::arguments(#raw, #sink);),
             desc: quote_spanned!(at=> #of::DESC),
             local,
             raw,

@@ -27,23 +27,27 @@ impl saxpy {
         let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
         launch
             .launch(
-                move |sink: &mut ::warpsmith::__private::ArgumentSink<'_>| {
+                (raw0, raw1, raw2, threads),
+                |bound, sink: &mut ::warpsmith::__private::ArgumentSink<'_>| {
+                    let (raw0, raw1, raw2, _) = bound;
                     <::warpsmith::__private::Value<
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw0, sink);
+                    > as ::warpsmith::__private::KernelParam>::arguments(raw0, sink);
                     <::warpsmith::__private::Slice<
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw1, sink);
+                    > as ::warpsmith::__private::KernelParam>::arguments(raw1, sink);
                     <GridSliceMut<
                         'static,
                         f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(&raw2, sink);
+                    > as ::warpsmith::__private::KernelParam>::arguments(raw2, sink);
                 },
-                move |
+                |
+                    bound,
                     context: &mut ::warpsmith::__private::Context<'_>,
                     first: ::core::primitive::u32,
                     count: ::core::primitive::u64|
                 {
+                    let (raw0, raw1, raw2, threads) = *bound;
                     unsafe {
                         threads(
                             context,

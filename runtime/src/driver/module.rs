@@ -339,31 +339,31 @@ impl GpuStream {
         shape: &LaunchShape,
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError> {
-        self.gpu.bind()?;
+        if !self.front.is_bound() {
+            self.gpu.bind()?;
+        }
         if shape.cooperative || shape.is_clustered() {
             // SAFETY: the caller's promise.
             return unsafe { self.launch_together(function, shape, arguments) };
         }
         let LaunchShape { grid, block, shared_bytes, .. } = *shape;
         // SAFETY: the handles are kept valid by their owners; the caller answers for the arguments.
-        unsafe {
-            call!(
-                self.functions(),
-                cuLaunchKernel(
-                    function.function,
-                    grid.x,
-                    grid.y,
-                    grid.z,
-                    block.x,
-                    block.y,
-                    block.z,
-                    shared_bytes,
-                    self.stream.cu_stream(),
-                    arguments.as_mut_ptr(),
-                    null_mut(),
-                )
+        let answer = unsafe {
+            (self.front.launch)(
+                function.function,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                shared_bytes,
+                self.front.stream,
+                arguments.as_mut_ptr(),
+                null_mut(),
             )
-        }
+        };
+        check(self.functions(), "cuLaunchKernel", answer)
     }
 
     /// Launches a kernel whose blocks are resident together: all of them, or those of a cluster.

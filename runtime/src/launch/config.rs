@@ -191,6 +191,47 @@ pub(crate) fn check(config: &LaunchConfig, kernel: &LoadedKernel, device: &Devic
     }
 }
 
+/// Shapes of a kernel's launches on one device that [`check`] is sure to take, told apart by three comparisons: along x, neither in
+/// clusters nor cooperative.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsualShapes {
+    blocks: u32,
+    threads: u32,
+    shared_bytes: u32,
+}
+
+impl UsualShapes {
+    pub(crate) const NONE: Self = Self { blocks: 0, threads: 0, shared_bytes: 0 };
+
+    /// Those of `kernel`; none where it asks for one shape or a cooperative launch.
+    pub(crate) fn of(kernel: &LoadedKernel, device: &Device) -> Self {
+        let (limits, options) = (device.limits(), &kernel.desc().options);
+        if kernel.syncs_grid() || options.block != [0; 3] {
+            return Self::NONE;
+        }
+        let own = [options.max_threads, kernel.gpu().map_or(0, |code| code.max_threads)];
+        let own = own.into_iter().filter(|&most| most != 0);
+        let threads = own.fold(limits.max_threads_per_block.min(limits.max_block_dim.x), u32::min);
+        let shared = u64::from(limits.max_shared_bytes).checked_sub(kernel.fixed_shared_bytes());
+        match shared.and_then(|bytes| u32::try_from(bytes).ok()) {
+            Some(shared_bytes) => Self { blocks: limits.max_grid_dim.x, threads, shared_bytes },
+            None => Self::NONE,
+        }
+    }
+
+    /// Whether this is one of them.
+    #[inline]
+    pub(crate) fn contain(&self, config: &LaunchConfig) -> bool {
+        let (grid, block) = (config.grid_dim.x, config.block_dim.x);
+        config.is_along_x()
+            && config.cluster_dim == Dim3::new(1, 1, 1)
+            && !config.cooperative
+            && (1..=self.blocks).contains(&grid)
+            && (1..=self.threads).contains(&block)
+            && config.shared_bytes <= self.shared_bytes
+    }
+}
+
 /// Checks sizes of grid and block, and the block's shared memory; gives the block's threads.
 pub(crate) fn check_block(config: &LaunchConfig, kernel: &LoadedKernel, device: &Device) -> Result<u32, LaunchError> {
     let limits = device.limits();

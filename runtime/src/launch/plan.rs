@@ -29,60 +29,68 @@ pub trait Plan {
     /// # Errors
     /// When the code can't be had, or the shape is refused.
     #[doc(hidden)]
-    fn resolve<'a>(self, stream: &Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
+    fn resolve<'a>(self, stream: &'a Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
     where
         Self: 'a;
 }
 
-/// A kernel's code, owned or borrowed from what was prepared.
+/// A kernel's code: borrowed from the device's table or from what was prepared, or owned.
 #[derive(Debug)]
 pub struct KernelCode<'a>(Code<'a>);
 
 #[derive(Debug)]
 enum Code<'a> {
-    Found(Arc<LoadedKernel>),
-    Prepared(&'a Arc<LoadedKernel>),
+    Borrowed(&'a Arc<LoadedKernel>),
+    Owned(Arc<LoadedKernel>),
 }
 
 impl<'a> KernelCode<'a> {
-    /// Of a launch that was checked before.
-    pub(super) fn prepared(kernel: &'a Arc<LoadedKernel>) -> Self {
-        Self(Code::Prepared(kernel))
+    #[inline]
+    pub(crate) fn borrowed(kernel: &'a Arc<LoadedKernel>) -> Self {
+        Self(Code::Borrowed(kernel))
+    }
+
+    pub(crate) fn owned(kernel: Arc<LoadedKernel>) -> Self {
+        Self(Code::Owned(kernel))
     }
 
     /// The code, to be kept.
-    pub(super) fn into_found(self) -> Arc<LoadedKernel> {
-        match self.0 {
-            Code::Found(kernel) => kernel,
-            Code::Prepared(kernel) => Arc::clone(kernel),
+    pub(crate) fn to_owned(&self) -> Arc<LoadedKernel> {
+        match &self.0 {
+            Code::Owned(kernel) => Arc::clone(kernel),
+            Code::Borrowed(kernel) => Arc::clone(kernel),
         }
     }
 
     #[inline]
     pub(super) fn get(&self) -> &LoadedKernel {
         match &self.0 {
-            Code::Found(kernel) => kernel,
-            Code::Prepared(kernel) => kernel,
+            Code::Owned(kernel) => kernel,
+            Code::Borrowed(kernel) => kernel,
         }
     }
 }
 
 impl Plan for LaunchConfig {
     #[inline]
-    fn resolve<'a>(self, stream: &Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)> {
+    fn resolve<'a>(self, stream: &'a Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
+    where
+        Self: 'a,
+    {
         let device = stream.device();
         let along_x = self.is_along_x() && device.is_gpu();
-        let kernel = device.kernels().get(device, kernel.desc, kernel.instance, along_x)?;
-        if !self.is_empty() {
-            config::check(&self, &kernel, device)?;
+        let code = device.kernels().get(device, kernel.desc, kernel.instance, along_x)?;
+        let is_usual = code.get().gpu().is_some_and(|gpu| gpu.usual.contain(&self));
+        if !is_usual && !self.is_empty() {
+            config::check(&self, code.get(), device)?;
         }
-        Ok((self, KernelCode(Code::Found(kernel))))
+        Ok((self, code))
     }
 }
 
 impl Plan for &LaunchConfig {
     #[inline]
-    fn resolve<'a>(self, stream: &Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
+    fn resolve<'a>(self, stream: &'a Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
     where
         Self: 'a,
     {
@@ -92,20 +100,23 @@ impl Plan for &LaunchConfig {
 
 impl Plan for &PreparedLaunch {
     #[inline]
-    fn resolve<'a>(self, stream: &Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
+    fn resolve<'a>(self, stream: &'a Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
     where
         Self: 'a,
     {
         self.check(stream, kernel)?;
-        Ok((self.config, KernelCode(Code::Prepared(&self.kernel))))
+        Ok((self.config, KernelCode::borrowed(&self.kernel)))
     }
 }
 
 impl Plan for PreparedLaunch {
     #[inline]
-    fn resolve<'a>(self, stream: &Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)> {
+    fn resolve<'a>(self, stream: &'a Stream, kernel: &KernelIdentity) -> Result<(LaunchConfig, KernelCode<'a>)>
+    where
+        Self: 'a,
+    {
         self.check(stream, kernel)?;
-        Ok((self.config, KernelCode(Code::Found(self.kernel))))
+        Ok((self.config, KernelCode::owned(self.kernel)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::block::GpuBlock;
@@ -26,10 +26,9 @@ pub(crate) const ALIGN: usize = 256;
 pub(crate) struct Storage {
     device: Device,
     bytes: usize, // Invariant: bytes behind `place`, alive until drop; 0 exactly for `Place::Empty`.
+    front: Front,
     place: Place,
     uses: Mutex<Uses>,
-    /// [`Uses::sole`], so that the usual use takes no lock.
-    sole: AtomicU64,
     /// Whether the device's pool counts the bytes.
     counted: bool,
     /// Whether the host may hold references into the memory while a device could use it.
@@ -42,6 +41,17 @@ pub(crate) struct Storage {
     in_graph: AtomicBool,
     /// Whether another library was given the memory.
     exported: AtomicBool,
+}
+
+/// What each use looks at, in one cache line.
+#[derive(Debug)]
+#[repr(align(16))]
+struct Front {
+    /// Where kernels find the memory: see [`Storage::pointer`].
+    pointer: AtomicPtr<u8>, // Invariant: the start of `place`; never changed.
+    /// The id of the one stream whose next uses change nothing in [`Storage::uses`], so that they take no lock; else 0, as for memory
+    /// of graphs.
+    sole: AtomicU64,
 }
 
 /// What keeps another library's memory alive.
@@ -71,6 +81,19 @@ enum Place {
     Host(HostMemory),
     /// `None` only while the storage is dropped.
     Gpu(Option<GpuBlock>),
+}
+
+impl Place {
+    fn pointer(&self) -> *mut u8 {
+        match self {
+            Self::Empty => std::ptr::without_provenance_mut(ALIGN),
+            Self::Host(memory) => memory.ptr.as_ptr(),
+            Self::Gpu(memory) => {
+                let address = memory.as_ref().map_or(0, GpuBlock::address);
+                std::ptr::without_provenance_mut(usize::try_from(address).expect("addresses have 64 bits"))
+            }
+        }
+    }
 }
 
 /// What the bytes of fresh memory are.
@@ -214,9 +237,12 @@ impl Storage {
         Self {
             device: stream.device().clone(),
             bytes,
+            front: Front {
+                pointer: AtomicPtr::new(place.pointer()),
+                sole: AtomicU64::new(stream.inner().id()),
+            },
             place,
             uses: Mutex::new(Uses::new(stream.inner())),
-            sole: AtomicU64::new(stream.inner().id()),
             counted,
             keeper: None,
             host_reaches: false,
@@ -274,7 +300,10 @@ impl Storage {
             return None;
         }
         let shared = self.me.get()?.upgrade()?;
+        // Under the lock, so that no use that is being ordered sets it again.
+        let _uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         self.in_graph.store(true, Ordering::Release);
+        self.front.sole.store(0, Ordering::Release);
         Some(Kept::new(shared))
     }
 
@@ -359,14 +388,14 @@ impl Storage {
     /// libraries' memory.
     #[inline]
     pub(crate) fn pointer(&self) -> *mut u8 {
-        match &self.place {
-            Place::Empty => std::ptr::without_provenance_mut(ALIGN),
-            Place::Host(memory) => memory.ptr.as_ptr(),
-            Place::Gpu(memory) => {
-                let address = memory.as_ref().map_or(0, GpuBlock::address);
-                std::ptr::without_provenance_mut(usize::try_from(address).expect("addresses have 64 bits"))
-            }
-        }
+        self.front.pointer.load(Ordering::Relaxed)
+    }
+
+    /// Whether a use on the stream with this id needs no order: no other has used the memory, and no graph does. The memory is then of
+    /// the stream's device.
+    #[inline]
+    pub(crate) fn is_only_of(&self, stream: u64) -> bool {
+        self.front.sole.load(Ordering::Acquire) == stream
     }
 
     /// The lock of memory that a launch on the executor writes through shared borrows.
@@ -381,7 +410,7 @@ impl Storage {
     #[inline]
     pub(crate) fn order(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
         stream.inner().check_outside().map_err(|_| DriverError::in_host_task())?;
-        if self.sole.load(Ordering::Acquire) == stream.inner().id() {
+        if self.is_only_of(stream.inner().id()) {
             return Ok(());
         }
         self.order_slowly(stream, access)
@@ -391,9 +420,11 @@ impl Storage {
     fn order_slowly(&self, stream: &Stream, access: Access) -> Result<(), DriverError> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Before anything is noted, so that no other use passes by the lock meanwhile.
-        self.sole.store(0, Ordering::Release);
+        self.front.sole.store(0, Ordering::Release);
         let ordered = uses.order(stream.inner(), access);
-        self.sole.store(uses.sole(), Ordering::Release);
+        if !self.is_in_graph() {
+            self.front.sole.store(uses.sole(), Ordering::Release);
+        }
         ordered
     }
 
@@ -671,7 +702,7 @@ impl Storage {
         };
         let (to, from) = (to.address() + offset as u64, from.address() + source_offset as u64);
         let mut uses = source.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        source.sole.store(0, Ordering::Release);
+        source.front.sole.store(0, Ordering::Release);
         let seen = stream.see(|| Work::copy(WorkKind::CopyOnDevice, bytes));
         // SAFETY: the caller answers for both sides; `lend` orders the source's.
         let copied = uses.lend(stream.inner(), || unsafe { queue.stream.copy_from_peer(to, &peer.gpu, from, bytes) });
