@@ -75,7 +75,11 @@ impl Kernel {
         Ok(Self { device: device.clone(), identity, along_x })
     }
 
-    fn loaded(device: &Device, identity: KernelIdentity, along_x: bool) -> Result<Arc<LoadedKernel>, ModuleError> {
+    pub(crate) fn loaded(
+        device: &Device,
+        identity: KernelIdentity,
+        along_x: bool,
+    ) -> Result<Arc<LoadedKernel>, ModuleError> {
         let kernels = device.kernels();
         Ok(kernels.get(device, identity.desc, identity.instance, along_x && device.is_gpu())?.to_owned())
     }

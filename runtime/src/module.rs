@@ -25,29 +25,31 @@ const HEAP_BYTES: usize = 256 << 20;
 /// A CUDA version that knows every PTX.
 const NEWEST_DRIVER: Version = Version { major: u32::MAX, minor: 0 };
 
-/// A kernel that a device can launch.
+/// A kernel that a device can launch. What each launch looks at comes first, in one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct LoadedKernel {
     number: u32,
+    gpu: Option<GpuCode>,
     path: String,
     desc: &'static KernelDesc,
     record: Option<&'static KernelRecord>,
-    gpu: Option<GpuCode>,
     checked: Option<CheckedKernel>,
 }
 
 /// A kernel's entry on a GPU, with what the driver says about it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct GpuCode {
     pub(crate) function: GpuFunction,
+    pub(crate) usual: UsualShapes,
+    /// Whether a launch needs nothing but its arguments.
+    pub(crate) is_plain: bool,
     pub(crate) max_threads: u32,
     pub(crate) registers: u32,
     pub(crate) shared_bytes: u64,
     /// `None` where the kernel reads no constant that the host sets.
     pub(crate) constants: Option<ModuleConstants>,
-    /// Whether a launch needs nothing but its arguments.
-    pub(crate) is_plain: bool,
-    pub(crate) usual: UsualShapes,
 }
 
 impl LoadedKernel {

@@ -77,22 +77,24 @@ impl Drop for Handle {
     }
 }
 
+/// What each launch looks at comes first.
+#[repr(C, align(64))]
 pub(crate) struct StreamInner {
     id: u64,
     queue: Queue,
-    recent: RecentKernels,
+    // After `queue`, whose drop still needs the device.
+    device: Device,
     /// What a graph's recording has been given; `None` for streams that work.
-    recorder: Option<Recorder>,
+    recorder: Option<Box<Recorder>>,
+    timeline: TimelineSlot,
+    recent: RecentKernels,
     /// The recordings of graphs that were launched here: their kernels' panics are this stream's to report.
     graphs: Mutex<Vec<Arc<StreamInner>>>,
     handles: Weak<Handle>,
     sink: SinkSlot,
-    timeline: TimelineSlot,
     task_panic: Arc<TaskPanic>,
     /// What was asked for; on the CPU executor it changes nothing.
     executor_priority: i32,
-    // After `queue`, whose drop still needs the device.
-    device: Device,
 }
 
 enum Queue {
@@ -120,6 +122,7 @@ pub(crate) struct GpuQueue {
 
 /// The kernels last launched on a stream, newest first, without repeats in a row.
 #[derive(Debug, Default)]
+#[repr(C)]
 struct RecentKernels {
     newest: AtomicU64,
     older: Mutex<[u64; RecentKernels::KEPT]>,
@@ -178,7 +181,7 @@ impl Stream {
 
     /// A stream that takes work for a graph and does none.
     pub(crate) fn recording(device: &Device) -> Result<Self> {
-        let recorder = Some(Recorder::default());
+        let recorder = Some(Box::default());
         match device.parts() {
             None => Self::on_executor(device, 0, recorder),
             Some(parts) => {
@@ -242,7 +245,7 @@ impl Stream {
     /// Where work is recorded, on a graph's recording.
     #[inline]
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
-        self.inner.recorder.as_ref()
+        self.inner.recorder.as_deref()
     }
 
     /// Whether this takes work for a graph.
@@ -271,7 +274,7 @@ impl Stream {
         Self::on_gpu(device, stream, None)
     }
 
-    fn on_executor(device: &Device, priority: i32, recorder: Option<Recorder>) -> Result<Self> {
+    fn on_executor(device: &Device, priority: i32, recorder: Option<Box<Recorder>>) -> Result<Self> {
         if outside::inside() == Inside::Cpu {
             return Err(DeviceError::InHostTask.into());
         }
@@ -302,7 +305,7 @@ impl Stream {
         Self::on_gpu(&device, Arc::clone(stream), None)
     }
 
-    pub(crate) fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Recorder>) -> Result<Self> {
+    pub(crate) fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Box<Recorder>>) -> Result<Self> {
         let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
         parts.gpu.bind().map_err(|source| StreamError::Driver { operation: "taking a stream", source })?;
         let record = parts.records.take().map_err(|source| StreamError::Driver {
@@ -323,7 +326,7 @@ impl Stream {
         Ok(Self::from_queue(device, Queue::Gpu(Box::new(queue)), 0, recorder))
     }
 
-    fn from_queue(device: &Device, queue: Queue, executor_priority: i32, recorder: Option<Recorder>) -> Self {
+    fn from_queue(device: &Device, queue: Queue, executor_priority: i32, recorder: Option<Box<Recorder>>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::new_cyclic(|handles| {

@@ -282,6 +282,7 @@ impl Lane {
 
 /// Which timeline watches a stream.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct TimelineSlot {
     active: AtomicBool,
     timeline: Mutex<Weak<TimelineInner>>,

@@ -78,7 +78,7 @@ impl Plan for LaunchConfig {
         Self: 'a,
     {
         let device = stream.device();
-        let along_x = self.is_along_x() && device.is_gpu();
+        let along_x = self.is_along_x() && stream.gpu().is_some();
         let code = device.kernels().get(device, kernel.desc, kernel.instance, along_x)?;
         let is_usual = code.get().gpu().is_some_and(|gpu| gpu.usual.contain(&self));
         if !is_usual && !self.is_empty() {

@@ -237,10 +237,7 @@ impl Storage {
         Self {
             device: stream.device().clone(),
             bytes,
-            front: Front {
-                pointer: AtomicPtr::new(place.pointer()),
-                sole: AtomicU64::new(stream.inner().id()),
-            },
+            front: Front { pointer: AtomicPtr::new(place.pointer()), sole: AtomicU64::new(stream.inner().id()) },
             place,
             uses: Mutex::new(Uses::new(stream.inner())),
             counted,

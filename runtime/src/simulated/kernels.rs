@@ -5,7 +5,7 @@ use warpsmith_device::abi::ArgumentSink;
 use super::*;
 use crate::allocations::counted;
 use crate::kernel::{Kernel, OccupancyBound, SharedCarveout};
-use crate::launch::PreparedLaunch;
+use crate::launch::{PreparedLaunch, check_launch};
 
 fn load(device: &Device, desc: &'static KernelDesc) -> Kernel {
     Kernel::load(device, &instance(desc)).unwrap()
@@ -149,6 +149,39 @@ simulated_test!(without_waiting_a_late_failure_comes_from_the_next_synchronise, 
     let (error, text) = message(stream.synchronize());
     assert!(matches!(error, Error::Stream(StreamError::Failed { .. })), "{text}");
     assert!(text.contains("`warpsmith::simulated::fault`"), "{text}");
+});
+
+simulated_test!(what_is_taken_for_a_usual_shape_passes_every_check, "", {
+    let device = device();
+    let kernels = [&COUNT, &FAULT].map(|desc| Kernel::loaded(&device, instance(desc).identity(), true).unwrap());
+    let seed = 0x5ba9_u64;
+    println!("seed {seed:#x}");
+    let mut random = seed;
+    let mut one_of = |values: &[u32]| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        values[usize::try_from(random >> 33).unwrap() % values.len()]
+    };
+    let mut usual = 0;
+    for _ in 0..100_000 {
+        let grid = (one_of(&[0, 1, 2, i32::MAX as u32, 1 << 31, u32::MAX]), one_of(&[0, 1, 1, 2]), one_of(&[1, 1, 2]));
+        let block =
+            (one_of(&[0, 1, 32, 511, 512, 513, 1024, 1025, u32::MAX]), one_of(&[0, 1, 1, 2]), one_of(&[1, 1, 2]));
+        let shared = one_of(&[0, 0, 1, 231_424, 231_425, 232_448, u32::MAX]);
+        let cluster = (one_of(&[0, 1, 1, 1, 2, u32::MAX]), one_of(&[1, 1, 1, 1, 2]), one_of(&[1, 1, 1, 1, 2]));
+        let mut config = LaunchConfig::new(grid, block).with_shared_bytes(shared).with_cluster(cluster);
+        if one_of(&[0, 0, 0, 1]) == 1 {
+            config = config.cooperative();
+        }
+        for kernel in &kernels {
+            let is_usual = kernel.gpu().unwrap().usual.contain(&config);
+            let checked = check_launch(&config, kernel, &device);
+            assert!(!is_usual || checked.is_ok(), "{config:?}: {checked:?}");
+            let is_simple = config.is_along_x() && cluster == (1, 1, 1) && !config.is_cooperative();
+            assert!(is_usual || !is_simple || checked.is_err(), "{config:?} is slow without a reason");
+            usual += usize::from(is_usual);
+        }
+    }
+    assert!(usual > 500, "{usual}");
 });
 
 simulated_test!(a_launch_allocates_nothing, "", {
