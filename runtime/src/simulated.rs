@@ -851,6 +851,10 @@ simulated_test!(attributes_and_limits_of_a_context, "", {
     let device = device();
     assert_eq!(device.attribute(DeviceAttribute::L2CacheSize).unwrap(), 50 << 20);
     assert_eq!(device.attribute_by_number(38).unwrap(), 50 << 20);
+    // Of all that have a name, those that the driver answers.
+    let answered = DeviceAttribute::ALL.iter().filter(|&&attribute| device.attribute(attribute).is_ok());
+    let answered: Vec<u32> = answered.map(|attribute| attribute.number()).collect();
+    assert!([1, 10, 38, 75, 115].iter().all(|number| answered.contains(number)), "{answered:?}");
     let (error, text) = message(device.attribute_by_number(100_000));
     assert!(matches!(error, Error::Device(DeviceError::Driver { ordinal: 0, .. })), "{text}");
     assert!(text.contains("CUDA_ERROR_INVALID_VALUE (1)"), "{text}");

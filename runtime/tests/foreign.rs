@@ -184,6 +184,20 @@ fn cuda_source_is_compiled_without_a_gpu() {
 }
 
 #[test]
+fn headers_come_from_a_folder() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let folder = std::env::temp_dir().join(format!("warpsmith headers {}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("value.h"), "#define VALUE 1234567\n").unwrap();
+    let source = CudaSource::new("#include \"value.h\"\n__global__ void k(int* x) { x[0] = VALUE; }\n");
+    let found = source.clone().include_path(&folder).compile(&nvrtc, CudaTarget::ptx(SM_90)).unwrap();
+    assert!(std::str::from_utf8(found.bytes()).unwrap().contains("1234567"));
+    let error = text(source.compile(&nvrtc, CudaTarget::ptx(SM_90)).map(drop).unwrap_err());
+    assert!(error.contains("value.h"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn what_does_not_compile_shows_its_line() {
     let Some(nvrtc) = nvrtc() else { return };
     let compile = |source: CudaSource| text(source.compile(&nvrtc, CudaTarget::cubin(SM_90)).map(drop).unwrap_err());

@@ -239,6 +239,7 @@ fn a_graph_is_built_node_by_node_and_its_arguments_change() {
             assert!(dot.contains(line), "{dot}");
         }
         let mut graph = graph.instantiate().unwrap();
+        assert_eq!(graph.to_dot(), dot, "{device}");
         graph.launch(&stream).unwrap();
         assert_eq!(stream.to_host(&z).unwrap(), vec![242; LEN], "{device}");
         let mut seen = order.lock().unwrap().clone();

@@ -171,6 +171,9 @@ fn mapped_and_managed_memory_by_turns() {
             let on_host = managed.as_host().unwrap();
             total::launch(&stream, config, &managed, &mut sum).unwrap();
             assert_eq!(on_host[999], round * 2 + 1);
+            mapped.as_slice_mut().fill(&other, 70).unwrap();
+            managed.as_slice_mut().fill(&stream, 80).unwrap();
+            assert_eq!((mapped.as_host().unwrap()[999], managed.as_host().unwrap()[0]), (70, 80), "{device}");
         }
         let empty = stream.managed::<u32>(0).unwrap();
         assert!(empty.is_empty() && empty.as_host().unwrap().is_empty());

@@ -239,6 +239,7 @@ fn uninitialised_memory_and_raw_pointers() {
         let from = stream.to_device(&host).unwrap();
         let to = stream.zeroed::<u32>(500).unwrap();
         let (source, target) = (from.as_device_ptr(), to.as_device_ptr().cast_mut());
+        assert!(!source.is_null() && !target.is_null() && !std::ptr::eq(source, target), "{device}");
         // SAFETY: both buffers have 500 elements, and nothing else uses them.
         unsafe { copy_raw::launch(&stream, LaunchConfig::for_len(500), source, target, 500) }.unwrap();
         assert_eq!(stream.to_host(&to).unwrap(), host, "{device}");

@@ -1,8 +1,8 @@
 //! Modules from elsewhere, against the simulated driver.
 
 use super::*;
-use crate::ForeignError;
-use crate::foreign::{ForeignModule, JitOptions, Linker};
+use crate::foreign::{CudaSource, ForeignModule, ImageKind, JitOptions, Linker, Nvrtc};
+use crate::{ComputeCapability, ForeignError};
 
 const PTX: &str = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .global .align 4 .u32 variable = 1;\n\
     .visible .entry add_foreign(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) { ret; }\n\
@@ -140,7 +140,17 @@ simulated_test!(the_drivers_log_and_options_travel, "", {
     assert!(text.contains("line 7; error: simulated") && text.contains("CUDA_ERROR_INVALID_PTX (218)"), "{text}");
     let options = JitOptions::new().max_registers(32).line_info(true).optimization_level(9);
     ForeignModule::load_with(&device, PTX, &options).unwrap();
-    for option in [c"load option 0 = 32", c"load option 7 = 4", c"load option 13 = 1"] {
+    let target = ComputeCapability { major: 8, minor: 6 };
+    let options = JitOptions::new().threads_per_block(96).debug_info(true).target(target);
+    ForeignModule::load_with(&device, PTX, &options).unwrap();
+    for option in [
+        c"load option 0 = 32",
+        c"load option 1 = 96",
+        c"load option 7 = 4",
+        c"load option 9 = 86",
+        c"load option 11 = 1",
+        c"load option 13 = 1",
+    ] {
         assert_eq!(calls(option), 1, "{option:?}");
     }
 });
@@ -179,6 +189,23 @@ simulated_test!(modules_come_from_files_too, "", {
     std::fs::remove_file(&path).unwrap();
     let (error, text) = message(ForeignModule::from_file(&device, &path));
     assert!(matches!(error, Error::Foreign(ForeignError::Read { .. })), "{text}");
+});
+
+simulated_test!(cuda_source_is_compiled_for_the_gpu_and_loaded, "", {
+    let nvrtc = match Nvrtc::open() {
+        Ok(nvrtc) => nvrtc,
+        Err(error) => {
+            assert_ne!(std::env::var("WARPSMITH_REQUIRE_NVRTC").as_deref(), Ok("1"), "{error}");
+            eprintln!("SKIPPED what needs NVRTC: {error}");
+            return;
+        }
+    };
+    let device = device();
+    let source = "template <typename T> __global__ void scale(T* x) { x[0] *= T(2); }";
+    let module = CudaSource::new(source).name_expression("scale<float>").load(&nvrtc, &device).unwrap();
+    assert_eq!((calls(c"load"), module.kind()), (1, ImageKind::Cubin));
+    assert_eq!(module.kernel_names().collect::<Vec<_>>(), ["_Z5scaleIfEvPT_"]);
+    assert_eq!(module.kernel("scale<float>").unwrap().name(), "scale<float>");
 });
 
 simulated_test!(a_module_is_unloaded_after_the_last_that_needs_it, "", {

@@ -155,11 +155,20 @@ simulated_test!(the_host_waits_for_work_on_mapped_and_managed_memory, "", {
             let raw = launched.bind::<Param, _>(&mut managed).unwrap();
             launched.run(&|each| Param::arguments(&raw, each), &|_, _, _| unreachable!("a GPU")).unwrap();
         }
+        // By turns the first that waits, which does the other's work too.
+        if round % 2 == 0 {
+            assert_eq!(mapped.as_host().unwrap(), [2 * round; 300]);
+        }
         assert_eq!(managed.as_host().unwrap(), [3 * round - 1; 300]);
         managed.as_host_mut().unwrap().fill(3 * round);
         assert_eq!(mapped.as_host().unwrap(), [2 * round; 300]);
     }
     assert_eq!(b.to_host(&managed).unwrap(), [12; 300]);
+    // As slices of the device, which the host waits for too.
+    mapped.as_slice_mut().fill(&a, 20).unwrap();
+    assert_eq!(mapped.as_host().unwrap(), [20; 300]);
+    managed.as_slice_mut().fill(&b, 30).unwrap();
+    assert_eq!(managed.as_host().unwrap(), [30; 300]);
     assert_eq!(calls(c"allocate managed"), 1);
 });
 

@@ -69,6 +69,26 @@ simulated_test!(streams_have_the_priority_that_was_asked_for, "", {
     }
 });
 
+simulated_test!(a_stream_is_one_of_its_own_that_does_not_wait_for_the_default_stream, "", {
+    let device = device();
+    let before = calls(c"stream of flags 1");
+    let (plain, urgent) = (device.stream().unwrap(), device.stream_with(StreamOptions::new().priority(-5)).unwrap());
+    assert_eq!(calls(c"stream of flags 1") - before, 2, "both are made, and neither blocks");
+    let handles = [&plain, &urgent].map(|stream| stream.cuda_stream().unwrap().cu_stream());
+    assert!(handles[0] != handles[1] && handles.iter().all(|handle| !handle.is_null()));
+    // Work of the default stream that is under way is none of theirs.
+    let (default, mut memory) = (device.default_stream().unwrap(), plain.zeroed::<u32>(10).unwrap());
+    let mut held = default.zeroed::<u32>(10).unwrap();
+    plain.synchronize().unwrap();
+    hold(true);
+    launch(&default, &COUNT, &mut held).unwrap();
+    memory.fill(&plain, 5).unwrap();
+    plain.synchronize_timeout(Duration::from_secs(60)).unwrap();
+    assert!(!default.is_done().unwrap(), "its kernel is held");
+    hold(false);
+    assert_eq!(plain.to_host(&memory).unwrap(), [5; 10]);
+});
+
 simulated_test!(events_are_made_as_their_options_say, "", {
     let device = device();
     let stream = device.stream().unwrap();

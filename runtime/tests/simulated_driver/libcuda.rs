@@ -896,8 +896,9 @@ driver! {
         state().calls.push("set".to_owned());
         state().push(stream, Op::Set { to, value, width: 4, count })
     }
-    cuStreamCreate(stream: *mut usize, _flags: c_uint) {
+    cuStreamCreate(stream: *mut usize, flags: c_uint) {
         let mut state = state();
+        state.calls.push(format!("stream of flags {flags}"));
         state.next += 16;
         *stream = 1 << 20 | state.next;
         state.streams.insert(*stream, Stream::default());
