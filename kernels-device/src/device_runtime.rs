@@ -6,11 +6,14 @@ use core::arch::asm;
 use core::mem::offset_of;
 
 /// The first panic of a launch, in host memory that the device can write; the runtime reads it.
+///
+/// Which thread is the first is decided in device memory: the GPU has no atomics on the host's. A word there is raised to `round`, and
+/// whoever finds it lower than that fills the record. The host takes the record, clears it and begins another round.
 #[derive(Debug)]
 #[repr(C)]
 pub struct PanicRecord {
-    /// 0 until a thread claims the record.
-    pub claimed: u32,
+    /// 1 when the rest up to the message's values is written.
+    pub done: u32,
     /// Index into the kernel's panic sites.
     pub site: u32,
     /// The launch's id, as the host chose it.
@@ -23,11 +26,17 @@ pub struct PanicRecord {
     pub location: u64,
     /// The message's values.
     pub values: [u64; 8],
-    /// 1 when all of the above is written.
-    pub done: u32,
+    /// Which panic the record is for, from 1 on; the host's.
+    pub round: u64,
     /// The id of the launch that panicked last, written by every thread that panics: waits look at it.
     pub panicked: u64,
+    /// Address of what the stream's kernels print into, or 0; the host's.
+    pub output: u64,
+    /// Address of the word in device memory that says which round was claimed; the host's.
+    pub claimed: u64,
 }
+
+const _: () = assert!(offset_of!(PanicRecord, output) == crate::print::layout::OUTPUT_ADDRESS);
 
 unsafe extern "C" {
     safe fn __warpsmith_hidden(which: u32) -> u64;
@@ -68,6 +77,15 @@ unsafe fn store32(address: u64, value: u32) {
     unsafe { asm!("/*ptx: st.volatile.b32 [{0:r}], {1:e}; */", in(reg) address, in(reg) value) }
 }
 
+/// Loads what the host may have changed.
+#[inline(always)]
+unsafe fn load64(address: u64) -> u64 {
+    let value: u64;
+    // SAFETY: the caller gives an address inside the record.
+    unsafe { asm!("/*ptx: ld.volatile.b64 {0:r}, [{1:r}]; */", out(reg) value, in(reg) address) };
+    value
+}
+
 /// As [`store32`].
 #[inline(always)]
 unsafe fn store64(address: u64, value: u64) {
@@ -97,10 +115,19 @@ pub extern "C" fn __warpsmith_panic(
         let record = __warpsmith_hidden(0);
         let at = |offset: usize| record.wrapping_add(offset as u64);
         store64(at(offset_of!(PanicRecord, panicked)), __warpsmith_hidden(1));
-        let claimed: u32;
-        asm!("/*ptx: atom.relaxed.sys.cas.b32 {0:e}, [{1:r}], 0, 1; */", out(reg) claimed,
-            in(reg) at(offset_of!(PanicRecord, claimed)));
-        if claimed == 0 {
+        let (mut round, mut before): (u64, u64);
+        loop {
+            round = load64(at(offset_of!(PanicRecord, round)));
+            asm!("/*ptx: atom.relaxed.gpu.global.max.u64 {0:r}, [{1:r}], {2:r}; */", out(reg) before,
+                in(reg) load64(at(offset_of!(PanicRecord, claimed))), in(reg) round);
+            // Where the host has begun another round meanwhile, an earlier launch's panic was taken, and this one is still to be told.
+            if before < round || load64(at(offset_of!(PanicRecord, round))) == round {
+                break;
+            }
+        }
+        if before < round {
+            // The host has cleared the record before it began the round: what is stored here comes after that.
+            asm!("/*ptx: fence.acq_rel.sys; */");
             store32(at(offset_of!(PanicRecord, site)), site);
             store64(at(offset_of!(PanicRecord, launch)), __warpsmith_hidden(1));
             let block = offset_of!(PanicRecord, block);
@@ -127,6 +154,8 @@ pub extern "C" fn __warpsmith_panic(
             store(40, v5);
             store(48, v6);
             store(56, v7);
+            // The host takes a record that it sees `done` of for written.
+            asm!("/*ptx: fence.acq_rel.sys; */");
             store32(at(offset_of!(PanicRecord, done)), 1);
         }
         asm!("/*ptx: exit; */", options(noreturn));

@@ -537,20 +537,31 @@ pub fn print<V: Values>(site: &'static Site, values: V, on_host: impl FnOnce(&mu
     }
 }
 
-/// Where things stand in a stream's output buffer, in bytes, and in a record, in words.
+/// Where things stand in a stream's output buffer and among its counters, in bytes, and in a record, in words.
 pub mod layout {
     /// Offset from a stream's panic record to the address of its output buffer.
     pub const OUTPUT_ADDRESS: usize = 128;
-    /// Words that threads have asked for, granted or not.
+
+    /// In the buffer: address of the counters, which are in device memory, where the GPU has atomics.
+    pub const COUNTERS: usize = 0;
+    /// In the buffer: how many words had been asked for when it was emptied last.
+    pub const BEGIN: usize = 8;
+    /// In the buffer: how many will have been when it is full.
+    pub const END: usize = 16;
+    /// In the buffer: 1 once a record found no room.
+    pub const HAS_LOST: usize = 24;
+    /// In the buffer: the records.
+    pub const DATA: usize = 64;
+
+    /// Among the counters: words that threads have asked for, granted or not.
     pub const RESERVED: usize = 0;
-    /// Words that there are.
-    pub const CAPACITY: usize = 8;
-    /// Counters of records that found no room, by the kernel's number modulo [`LOST_COUNTERS`].
+    /// Among the counters: records that found no room, by the kernel's number modulo [`LOST_COUNTERS`].
     pub const LOST: usize = 64;
-    /// How many counters there are: a power of two.
+    /// How many of the latter there are: a power of two.
     pub const LOST_COUNTERS: usize = 1024;
-    /// The records.
-    pub const DATA: usize = LOST + 8 * LOST_COUNTERS;
+    /// Bytes of all counters.
+    pub const COUNTERS_BYTES: usize = LOST + 8 * LOST_COUNTERS;
+
     /// Bits of a launch's id below its kernel's number.
     pub const LAUNCH_COUNT_BITS: u32 = 40;
 

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ops::RangeInclusive;
 use std::ptr::{NonNull, null_mut};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
@@ -174,6 +174,8 @@ driver_functions! {
     cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
     cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
     cuMemsetD32Async(CUdeviceptr, u32, usize, CUstream);
+    cuStreamCreate(*mut CUstream, c_uint);
+    cuStreamDestroy_v2(CUstream);
     cuStreamSynchronize(CUstream);
     cuStreamQuery(CUstream);
     cuStreamGetPriority(CUstream, *mut c_int);
@@ -262,6 +264,7 @@ mod graph;
 mod link;
 mod memory;
 mod module;
+mod words;
 
 use graph::{CopyParams, FillParams, HostNodeParams, KernelNodeParams};
 pub(crate) use graph::{GpuGraph, GpuGraphExec, GpuGraphNode};
@@ -269,6 +272,7 @@ pub(crate) use link::GpuLinker;
 pub(crate) use memory::{Memcpy2d, PoolFigures, Registration};
 use module::DriverLaunchConfig;
 pub(crate) use module::{GpuFunction, GpuModule, LaunchShape, LoadFailure};
+pub(crate) use words::DeviceWords;
 
 #[inline]
 fn check(functions: &Functions, call: &'static str, answer: u32) -> Result<(), DriverError> {
@@ -379,6 +383,8 @@ fn init_remedy(code: u32) -> &'static str {
 pub(crate) struct Gpu {
     driver: &'static Driver,
     context: Arc<CudaContext>,
+    /// The contexts whose memory this one was let reach. A second time would be an error of the driver.
+    peers: Mutex<Vec<Weak<CudaContext>>>,
 }
 
 /// What the driver knows of an address.
@@ -390,7 +396,7 @@ struct PointerFacts {
 impl Gpu {
     /// Wraps a context of cudarc's.
     pub(crate) fn new(driver: &'static Driver, context: Arc<CudaContext>) -> Self {
-        Self { driver, context }
+        Self { driver, context, peers: Mutex::default() }
     }
 
     pub(crate) fn driver(&self) -> &'static Driver {

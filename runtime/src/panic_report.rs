@@ -8,34 +8,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpsmith_device::Dim3;
 use warpsmith_device::print::layout;
 
-use crate::driver::{Gpu, GpuEvent, GpuStream, PinnedMemory};
+use crate::driver::{DeviceWords, Gpu, GpuEvent, GpuStream, PinnedMemory};
 use crate::error::{DriverError, KernelPanic};
 use crate::module::LoadedKernel;
 use crate::output;
 
-/// What a kernel's panic path writes; the lowering knows these offsets.
+/// What a kernel's panic path writes: `warpsmith_device`'s panic record begins with it.
 ///
-/// The first thread to panic claims the record by a compare-and-swap of `claimed`, fills it, sets `done` and exits.
+/// The first thread to panic claims the record's round in device memory, fills the record, sets `done` and exits.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct PanicRecord {
-    claimed: u32,
+    done: u32,
     site: u32,
     launch: u64,
     block: [u32; 3],
     thread: [u32; 3],
     location: u64,
     values: [u64; 8],
-    done: u32,
 }
 
-/// A record, and what the waits of running kernels look at.
+/// A record, and what else kernels find beside it.
 #[repr(C)]
 struct Slot {
     record: PanicRecord,
+    /// Which panic the record is for, from 1 on: kernels only read it. A thread that has read an earlier round comes too late for this one.
+    round: u64,
     /// The id of the launch that panicked last. Not cleared with the record: a later launch may have written it meanwhile,
     /// and its threads must learn that some of them do not come.
     panicked: u64,
+    /// Where the stream's kernels print, or 0.
+    output: u64,
+    /// Address of the word in device memory that says which round was claimed.
+    claimed: u64,
 }
 
 /// No launch has this id.
@@ -45,9 +50,9 @@ const _: () = {
     assert!(offset_of!(PanicRecord, site) == 4 && offset_of!(PanicRecord, launch) == 8);
     assert!(offset_of!(PanicRecord, block) == 16 && offset_of!(PanicRecord, thread) == 28);
     assert!(offset_of!(PanicRecord, location) == 40 && offset_of!(PanicRecord, values) == 48);
-    assert!(offset_of!(PanicRecord, done) == 112);
-    assert!(offset_of!(Slot, panicked) == 120 && size_of::<Slot>() <= layout::OUTPUT_ADDRESS);
-    assert!(layout::OUTPUT_ADDRESS + 8 <= RECORD_BYTES);
+    assert!(offset_of!(Slot, round) == 112 && offset_of!(Slot, panicked) == 120);
+    assert!(offset_of!(Slot, output) == layout::OUTPUT_ADDRESS && offset_of!(Slot, claimed) == 136);
+    assert!(size_of::<Slot>() <= RECORD_BYTES);
 };
 
 /// Bytes set aside for a record: two cache lines of the GPU.
@@ -64,9 +69,17 @@ pub(crate) struct RecordPool {
     state: Mutex<PoolState>,
 }
 
+/// Memory of some records.
+#[derive(Debug)]
+struct Page {
+    records: PinnedMemory,
+    /// For each record the round that was claimed last.
+    claimed: DeviceWords,
+}
+
 #[derive(Debug, Default)]
 struct PoolState {
-    pages: Vec<PinnedMemory>,
+    pages: Vec<Page>,
     free: Vec<(usize, usize)>,
     /// Records of dropped streams whose work was not done; each is free once its event has passed.
     resting: Vec<(GpuEvent, RecordSlot)>,
@@ -81,20 +94,26 @@ impl RecordPool {
     pub(crate) fn take(&self) -> Result<RecordSlot, DriverError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.free.is_empty() {
-            let page = PinnedMemory::new(&self.gpu, RECORD_BYTES * RECORDS_PER_PAGE)?;
+            let records = PinnedMemory::new(&self.gpu, RECORD_BYTES * RECORDS_PER_PAGE)?;
+            let claimed = DeviceWords::zeroed(&self.gpu, RECORDS_PER_PAGE)?;
             let number = state.pages.len();
-            state.pages.push(page);
+            state.pages.push(Page { records, claimed });
             state.free.extend((0..RECORDS_PER_PAGE).rev().map(|slot| (number, slot)));
         }
         let (page, slot) = state.free.pop().expect("a page of free records was just added");
+        let Page { records, claimed } = &state.pages[page];
         let offset = slot * RECORD_BYTES;
         // SAFETY: the offset is inside the page.
-        let host = unsafe { state.pages[page].host().add(offset) }.cast::<PanicRecord>();
-        let device = state.pages[page].device() + offset as u64;
-        let record = RecordSlot { page, slot, host, device };
-        record.clear();
+        let host = unsafe { records.host().add(offset) }.cast::<Slot>();
+        let device = records.device() + offset as u64;
+        let record = RecordSlot { page, slot, host, device, taking: Mutex::new(()) };
+        // SAFETY: the slot is inside its page, and nobody else has it.
+        unsafe {
+            (&raw mut (*host.as_ptr()).claimed).write_volatile(claimed.address() + (slot * size_of::<u64>()) as u64)
+        };
         record.set_output(0);
         record.forget_launches();
+        record.clear();
         Ok(record)
     }
 
@@ -140,8 +159,10 @@ impl Drop for RecordPool {
 pub(crate) struct RecordSlot {
     page: usize,
     slot: usize,
-    host: NonNull<PanicRecord>, // Invariant: inside a page of the device's pool, given to nobody else.
+    host: NonNull<Slot>, // Invariant: inside a page of the device's pool, given to nobody else.
     device: u64,
+    /// Held while a panic is taken out: each is reported once, and each round begun once.
+    taking: Mutex<()>,
 }
 
 // SAFETY: the record is read and written as volatile memory that a GPU shares; no thread owns it.
@@ -158,43 +179,38 @@ impl RecordSlot {
 
     /// Tells kernels that are launched from here on where they print.
     pub(crate) fn set_output(&self, address: u64) {
-        // SAFETY: the word lies behind the panic's part, inside the record.
-        unsafe { self.host.cast::<u8>().add(layout::OUTPUT_ADDRESS).cast::<u64>().write_volatile(address) }
+        // SAFETY: the slot is inside its page; the GPU may read it meanwhile, hence volatile.
+        unsafe { (&raw mut (*self.host.as_ptr()).output).write_volatile(address) }
     }
 
-    /// Whether a kernel has panicked since the record was cleared: one load, no call of the driver.
+    /// Whether a kernel has panicked, and written so, since the record was cleared: one load, no call of the driver.
     #[inline]
-    pub(crate) fn is_claimed(&self) -> bool {
+    pub(crate) fn has_panic(&self) -> bool {
         // SAFETY: the record is inside its page; the GPU may write it meanwhile, hence volatile.
-        unsafe { (&raw const (*self.host.as_ptr()).claimed).read_volatile() != 0 }
+        unsafe { (&raw const (*self.host.as_ptr()).record.done).read_volatile() != 0 }
     }
 
     /// Whether a launch has panicked since launches were forgotten.
     pub(crate) fn has_marked_launch(&self) -> bool {
-        let slot = self.host.as_ptr().cast::<Slot>();
-        // SAFETY: as in `forget_launches`.
-        unsafe { (&raw const (*slot).panicked).read_volatile() != NO_LAUNCH }
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.host.as_ptr()).panicked).read_volatile() != NO_LAUNCH }
     }
 
     /// For a new stream, which counts its launches from the start, and for a graph, whose launches have the same number each time.
     pub(crate) fn forget_launches(&self) {
-        let slot = self.host.as_ptr().cast::<Slot>();
-        // SAFETY: as above; a page has `RECORD_BYTES` for each record, which a slot fits into.
-        unsafe { (&raw mut (*slot).panicked).write_volatile(NO_LAUNCH) };
-    }
-
-    fn read(&self) -> PanicRecord {
         // SAFETY: as above.
-        unsafe { self.host.as_ptr().read_volatile() }
+        unsafe { (&raw mut (*self.host.as_ptr()).panicked).write_volatile(NO_LAUNCH) };
     }
 
+    /// Makes the record ready for the next panic. No kernel writes it: the last round, if there was one, is claimed and its record written.
     fn clear(&self) {
-        let record = self.host.as_ptr();
-        // SAFETY: as above. `claimed` goes last: until then no kernel writes here.
+        let slot = self.host.as_ptr();
+        // SAFETY: as above. The next round goes last: until then no kernel writes here.
         unsafe {
-            record.write_volatile(PanicRecord { claimed: 1, ..PanicRecord::default() });
+            (&raw mut (*slot).record).write_volatile(PanicRecord::default());
             fence(Ordering::SeqCst);
-            (&raw mut (*record).claimed).write_volatile(0);
+            let round = (&raw const (*slot).round).read_volatile();
+            (&raw mut (*slot).round).write_volatile(round + 1);
         }
     }
 
@@ -204,14 +220,18 @@ impl RecordSlot {
         gpu: &Gpu,
         find: impl Fn(u64) -> Option<Arc<LoadedKernel>>,
     ) -> Option<Box<KernelPanic>> {
-        if !self.is_claimed() {
+        if !self.has_panic() {
             return None;
         }
-        let record = self.read();
-        if record.done == 0 {
-            // Another launch is writing it right now; it is reported once that is done.
+        let _held = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have taken it meanwhile.
+        if !self.has_panic() {
             return None;
         }
+        // `done` is written last.
+        fence(Ordering::Acquire);
+        // SAFETY: as above; nobody writes the record any more.
+        let record = unsafe { (&raw const (*self.host.as_ptr()).record).read_volatile() };
         let kernel = find(record.launch);
         let panic = report(gpu, &record, kernel.as_deref());
         self.clear();

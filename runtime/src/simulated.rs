@@ -93,7 +93,9 @@ mod failures;
 mod foreign;
 mod graphs;
 mod kernels;
+mod lines;
 mod memory;
+mod panics;
 mod seeing;
 
 /// A function of the simulated library.
@@ -136,12 +138,16 @@ macro_rules! kernels {
 kernels! {
     COUNT, "count";
     PANIC, "panic";
+    PANIC_LATE, "panic_late";
+    PANIC_LOST, "panic_lost";
+    MEET, "meet";
     TOO_NEW, "too_new";
     BROKEN, "broken";
     NEWER_GPU, "newer_gpu";
     OTHER_LAYOUT, "other_layout";
     RECURSIVE, "recursive";
     PRINT, "print";
+    PRINT_HALF, "print_half";
     SYNC, "sync";
     FAULT, "fault";
     ABSENT, "absent";
@@ -207,16 +213,20 @@ fn device() -> Device {
     let mut other_layout = record("other_layout", "good");
     other_layout.params[0].size = 8;
     let recursive = KernelRecord { entry: "count".to_owned(), unbounded_stack: true, ..record("recursive", "good") };
-    let print = KernelRecord {
+    let print = |name: &str| KernelRecord {
         prints: vec![MessageFormat { format: "element {0:>3}\n".to_owned(), types: vec![<u32 as Printable>::TYPE.0] }],
-        ..record("print", "good")
+        ..record(name, "good")
     };
     let sync = KernelRecord { syncs_grid: true, ..record("sync", "good") };
     let kernels = vec![
-        print,
+        print("print"),
+        print("print_half"),
         sync,
         record("count", "good"),
         record("panic", "good"),
+        record("panic_late", "good"),
+        record("panic_lost", "good"),
+        record("meet", "good"),
         record("fault", "good"),
         record("too_new", "too new"),
         record("broken", "broken"),
@@ -511,6 +521,7 @@ simulated_test!(lines_that_find_no_room_are_counted, "", {
     launch(&stream, &PRINT, &mut memory).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(lines.lock().unwrap().len(), 140);
+    assert_eq!(calls(c"atomic on the host's memory"), 0);
 });
 
 simulated_test!(a_dropped_stream_hands_over_what_its_kernels_printed, "", {

@@ -308,10 +308,10 @@ impl Stream {
     pub(crate) fn on_gpu(device: &Device, stream: Arc<CudaStream>, recorder: Option<Box<Recorder>>) -> Result<Self> {
         let parts = device.parts().ok_or(DeviceError::NeedsGpu { operation: "a CUDA stream" })?;
         parts.gpu.bind().map_err(|source| StreamError::Driver { operation: "taking a stream", source })?;
-        let record = parts.records.take().map_err(|source| StreamError::Driver {
-            operation: "setting page-locked memory aside for panics",
-            source,
-        })?;
+        let record = parts
+            .records
+            .take()
+            .map_err(|source| StreamError::Driver { operation: "setting memory aside for panics", source })?;
         let queue = GpuQueue {
             stream: GpuStream::new(Arc::clone(&parts.gpu), stream),
             record: Some(record),
@@ -599,10 +599,13 @@ impl GpuQueue {
     pub(crate) fn renew_record(&self, wait: impl FnOnce()) {
         if let Some(record) = &self.record
             && record.has_marked_launch()
-            && !record.is_claimed()
+            && !record.has_panic()
         {
             wait();
-            record.forget_launches();
+            // Of a panic that was being written then nobody has heard.
+            if !record.has_panic() {
+                record.forget_launches();
+            }
         }
     }
 
@@ -628,7 +631,7 @@ impl GpuQueue {
     }
 
     fn has_panic(&self) -> bool {
-        self.record.as_ref().is_some_and(RecordSlot::is_claimed)
+        self.record.as_ref().is_some_and(RecordSlot::has_panic)
     }
 
     /// The id of the next launch.

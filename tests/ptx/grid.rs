@@ -34,7 +34,8 @@ fn a_grid_sync_counts_blocks_between_fences() {
         .check("barrier.red.or.pred")
         .check("nanosleep.u32");
     ptx::of(module_path!(), "does_not_sync")
-        .check_not("fence.")
+        .check_not("fence.acq_rel.gpu")
+        .check_not("fence.sc")
         .check_not("bar.")
         .check_not("barrier.")
         .check_not("ld.relaxed.sys");

@@ -13,6 +13,7 @@ mod mbarriers;
 mod memory;
 mod named;
 mod options;
+mod panics;
 mod printing;
 mod rng;
 mod shape;

@@ -13,9 +13,9 @@ fn prints(x: f32) {
 #[test]
 fn a_line_is_a_reservation_and_a_store_a_word() {
     let text = ptx::of(module_path!(), "prints");
-    text.check_count("atom.relaxed.sys.add.u64", 1).check_count("st.release.sys.b64", 1);
-    // Four words of the record's head, and the values.
-    text.check_count("st.volatile.b64", 6).check_count("red.relaxed.sys.add.u64", 1);
+    text.check_count("atom.relaxed.gpu.global.add.u64", 1).check_count("st.release.sys.b64", 1);
+    // Four words of the record's head, the values, and that a line was lost.
+    text.check_count("st.volatile.b64", 7).check_count("red.relaxed.gpu.global.add.u64", 1);
     text.check_not("vprintf").check_not("fmt").check_not(".local").check_not("x[");
 }
 
@@ -44,7 +44,7 @@ fn saxpy_that_never_prints(a: f32, x: &[f32], mut y: GridSliceMut<f32>) {
 fn a_kernel_that_does_not_print_pays_nothing() {
     for name in ["saxpy", "saxpy_that_never_prints"] {
         let text = ptx::of(module_path!(), name);
-        text.check_not(".sys.add").check_not("st.release").check_not("call").check_not(".shared");
+        text.check_not(".global.add.u64").check_not("st.release").check_not("call").check_not(".shared");
         // The entry's parameters: the kernel's own, and the three that every kernel has.
         text.check("_param_7").check_not("_param_8");
     }

@@ -90,13 +90,17 @@ fn code(image: &Image) -> String {
     code
 }
 
-/// Counts branches to labels that stand earlier.
+/// Counts branches to labels that stand earlier, but for those with which a panic looks at its record once more.
 fn backward_branches(form: &str) -> usize {
     let mut seen = std::collections::HashSet::new();
     let mut count = 0;
-    for line in form.lines() {
+    let mut lines = form.lines().peekable();
+    while let Some(line) = lines.next() {
         if let Some(label) = line.trim().strip_suffix(':') {
-            seen.insert(label);
+            let is_panic = lines.peek().is_some_and(|line| line.trim().starts_with("ld.volatile.b64"));
+            if !is_panic {
+                seen.insert(label);
+            }
         } else if let Some((_, rest)) = line.split_once("bra") {
             let label = rest.trim_start_matches(".uni").trim().trim_end_matches(';');
             count += usize::from(seen.contains(label));
@@ -112,7 +116,7 @@ impl Text {
         self.forms.iter().map(|form| form.matches(part).count()).collect()
     }
 
-    /// How many branches go back to an earlier label, in each form: one for each loop.
+    /// How many branches go back to an earlier label, in each form: one for each loop of the kernel's own.
     #[must_use]
     pub fn loops(&self) -> Vec<usize> {
         self.forms.iter().map(|form| backward_branches(form)).collect()

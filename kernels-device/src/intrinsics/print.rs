@@ -1,9 +1,10 @@
-//! How a line leaves a thread on a GPU: a record in page-locked host memory.
+//! How a line leaves a thread on a GPU: a record in page-locked host memory, for which room is counted in device memory.
 
 use super::__warpsmith_hidden;
 use super::{block_idx, thread_idx};
 use crate::print::layout::{
-    CAPACITY, DATA, HEADER_WORDS, LAUNCH_COUNT_BITS, LOST, LOST_COUNTERS, OUTPUT_ADDRESS, RESERVED,
+    BEGIN, COUNTERS, DATA, END, HAS_LOST, HEADER_WORDS, LAUNCH_COUNT_BITS, LOST, LOST_COUNTERS, OUTPUT_ADDRESS,
+    RESERVED,
 };
 use crate::print::{Site, TypeList, Values, Writer};
 use crate::ptx;
@@ -49,19 +50,24 @@ pub(crate) fn print<V: Values>(site: &'static Site, values: &V) {
 #[inline(never)]
 fn reserve(panic_record: u64, launch: u64, words: u64) -> u64 {
     let output = load(panic_record.wrapping_add(OUTPUT_ADDRESS as u64));
-    let capacity = load(output.wrapping_add(CAPACITY as u64));
-    let reserved = output.wrapping_add(RESERVED as u64);
+    let counters = load(output.wrapping_add(COUNTERS as u64));
+    let begin = load(output.wrapping_add(BEGIN as u64));
+    let end = load(output.wrapping_add(END as u64));
+    let reserved = counters.wrapping_add(RESERVED as u64);
+    let before: u64;
+    // SAFETY: the launcher gave the counters' address, and leaves them alone while kernels run.
+    unsafe { ptx!("ld.relaxed.gpu.global.u64 {0}, [{1}];", out(reg) before, in(reg) reserved, options(nostack)) };
     // Once the buffer is full the atomic would be in vain. What was asked for in vain stays counted, so that the records
     // that were written are the first ones without a gap.
-    if load(reserved).wrapping_add(words) <= capacity {
+    if before.wrapping_add(words) <= end {
         let start: u64;
-        // SAFETY: as in `load`; the host leaves the word alone while kernels run.
+        // SAFETY: as above.
         unsafe {
-            ptx!("atom.relaxed.sys.add.u64 {0}, [{1}], {2};", out(reg) start, in(reg) reserved, in(reg) words,
+            ptx!("atom.relaxed.gpu.global.add.u64 {0}, [{1}], {2};", out(reg) start, in(reg) reserved, in(reg) words,
                 options(nostack));
         }
-        if start.wrapping_add(words) <= capacity {
-            let address = output.wrapping_add(DATA as u64).wrapping_add(start.wrapping_mul(8));
+        if start.wrapping_add(words) <= end {
+            let address = output.wrapping_add(DATA as u64).wrapping_add(start.wrapping_sub(begin).wrapping_mul(8));
             let (block, thread) = (block_idx(), thread_idx());
             let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
             store(address.wrapping_add(8), launch);
@@ -71,9 +77,11 @@ fn reserve(panic_record: u64, launch: u64, words: u64) -> u64 {
             return address;
         }
     }
+    // So that the host need not ask for the counters where nothing was lost.
+    store(output.wrapping_add(HAS_LOST as u64), 1);
     let counter = (launch >> LAUNCH_COUNT_BITS) & (LOST_COUNTERS as u64 - 1);
-    let counter = output.wrapping_add(LOST as u64).wrapping_add(counter.wrapping_mul(8));
-    // SAFETY: as above; the counter is one of those in the buffer's head.
-    unsafe { ptx!("red.relaxed.sys.add.u64 [{0}], 1;", in(reg) counter, options(nostack)) };
+    let counter = counters.wrapping_add(LOST as u64).wrapping_add(counter.wrapping_mul(8));
+    // SAFETY: as above; the counter is one of them.
+    unsafe { ptx!("red.relaxed.gpu.global.add.u64 [{0}], 1;", in(reg) counter, options(nostack)) };
     0
 }

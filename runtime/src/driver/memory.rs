@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use cudarc::driver::sys::CUdeviceptr;
 
@@ -162,11 +162,21 @@ impl Gpu {
     /// Lets this GPU reach the memory of another's context.
     pub(crate) fn enable_peer_access(&self, peer: &Self) -> Result<(), DriverError> {
         self.bind()?;
+        // Held meanwhile, so that two threads do not both ask.
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        // A context that is gone took the access along, and another one may have its handle now.
+        peers.retain(|known| known.strong_count() != 0);
+        if peers.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&peer.context))) {
+            return Ok(());
+        }
         // SAFETY: both contexts are kept valid by their owners.
         match unsafe { call!(self.functions(), cuCtxEnablePeerAccess(peer.context.cu_ctx(), 0)) } {
-            Err(error) if error.code == code::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
-            other => other,
+            // By another library, or before this device was opened anew.
+            Err(error) if error.code == code::PEER_ACCESS_ALREADY_ENABLED => {}
+            other => other?,
         }
+        peers.push(Arc::downgrade(&peer.context));
+        Ok(())
     }
 }
 

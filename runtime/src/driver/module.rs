@@ -196,7 +196,9 @@ impl GpuFunction {
     }
 
     /// The sizes in bytes of its parameters; `None` where the driver does not tell them, as those before CUDA 12.4.
-    pub(crate) fn parameter_sizes(&self) -> Result<Option<Vec<usize>>, DriverError> {
+    ///
+    /// The driver tells the end of the list by an error. So where the module itself says how many there are, no more are asked for.
+    pub(crate) fn parameter_sizes(&self, count: Option<usize>) -> Result<Option<Vec<usize>>, DriverError> {
         /// No kernel has more bytes of parameters, so none has more parameters.
         const MOST: usize = 32_764;
         let gpu = &self.module.gpu;
@@ -204,6 +206,9 @@ impl GpuFunction {
         let Some(get) = gpu.functions().cuFuncGetParamInfo else { return Ok(None) };
         let mut sizes = Vec::new();
         while sizes.len() <= MOST {
+            if Some(sizes.len()) == count {
+                return Ok(Some(sizes));
+            }
             let (mut offset, mut size) = (0usize, 0usize);
             // SAFETY: it writes two numbers; the handle is valid.
             let answer = unsafe { get(self.function, sizes.len(), &raw mut offset, &raw mut size) };

@@ -157,5 +157,6 @@ fn parameters(mut data: &[u8]) -> Option<Vec<Parameter>> {
     }
     found.sort_by_key(|(ordinal, _)| *ordinal);
     let in_order = found.iter().enumerate().all(|(index, (ordinal, _))| usize::from(*ordinal) == index);
-    in_order.then(|| found.into_iter().map(|(_, parameter)| parameter).collect())
+    // Without any it may be that they are listed in another way than this one.
+    (in_order && !found.is_empty()).then(|| found.into_iter().map(|(_, parameter)| parameter).collect())
 }

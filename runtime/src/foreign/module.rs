@@ -155,9 +155,10 @@ impl ForeignModule {
                 inner.names.keys().map(String::as_str).chain(self.kernel_names()).map(str::to_owned).collect();
             ForeignError::NoSuchKernel { module: inner.what.clone(), kernel: name.to_owned(), available }
         })?;
-        // The driver knows best; older ones do not tell.
-        let told = function.parameter_sizes().map_err(failed)?;
-        let sizes = told.or_else(|| inner.entries.iter().find(|each| each.name == entry)?.sizes());
+        // What the driver says of them goes first; older ones do not tell.
+        let read = inner.entries.iter().find(|each| each.name == entry).and_then(EntrySignature::sizes);
+        let told = function.parameter_sizes(read.as_ref().map(Vec::len)).map_err(failed)?;
+        let sizes = told.or(read);
         let code = GpuCode::new(&inner.device, name, function, None).map_err(failed)?;
         Ok(ForeignKernel::new(self, name, code, sizes))
     }

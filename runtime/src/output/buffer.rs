@@ -1,4 +1,4 @@
-//! The buffer in page-locked memory that a stream's kernels print into.
+//! The buffer in page-locked memory that a stream's kernels print into, and the counters of it in device memory.
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
@@ -8,7 +8,7 @@ use warpsmith_device::Dim3;
 use warpsmith_device::print::layout;
 
 use super::{Lines, OutputLine, Sink};
-use crate::driver::{Gpu, PinnedMemory};
+use crate::driver::{DeviceWords, Gpu, PinnedMemory};
 use crate::error::DriverError;
 use crate::module::LoadedKernel;
 use crate::panic_report::RecordSlot;
@@ -28,9 +28,14 @@ struct State {
     printing: Vec<u32>,
 }
 
-/// Page-locked memory laid out as `warpsmith_device::print::layout` says.
+/// Memory laid out as `warpsmith_device::print::layout` says.
 struct Buffer {
     memory: PinnedMemory,
+    counters: DeviceWords,
+    /// What the kernels had counted of words when the buffer was emptied last: counters only grow, so that the host never writes them.
+    begin: u64,
+    /// What they had counted of lost lines; empty as long as nothing was lost.
+    lost: Vec<u64>,
     /// Words of records.
     words: usize,
     /// Words of records that were printed already.
@@ -114,11 +119,13 @@ impl GpuOutput {
         lines.finish(|(launch, block, thread), text| {
             sink(&OutputLine { kernel: &path(of_launch(launch)), text, block, thread, lost: 0 });
         });
+        // Where the driver does not answer all is left as it is, for the next time.
+        let Ok(lost) = buffer.empty() else { return };
         let mut counters: Vec<usize> = printing.iter().map(|number| counter(*number)).collect();
         counters.sort_unstable();
         counters.dedup();
         for counter_of_kernels in counters {
-            let lost = buffer.lost(counter_of_kernels);
+            let lost = lost.get(counter_of_kernels).copied().unwrap_or(0);
             if lost != 0 {
                 // Kernels share a counter only in programs with very many.
                 let of = printing.iter().filter(|number| counter(**number) == counter_of_kernels);
@@ -132,7 +139,6 @@ impl GpuOutput {
                 sink(&OutputLine { kernel: &kernel, text: &text, block: none, thread: none, lost });
             }
         }
-        buffer.clear();
         printing.clear();
     }
 
@@ -162,8 +168,10 @@ struct Record {
 impl Buffer {
     fn new(gpu: &Arc<Gpu>, words: usize) -> Result<Self, DriverError> {
         let memory = PinnedMemory::new(gpu, layout::DATA + 8 * words)?;
-        let buffer = Self { memory, words, read: 0 };
-        buffer.write(layout::CAPACITY, words as u64);
+        let counters = DeviceWords::zeroed(gpu, layout::COUNTERS_BYTES / 8)?;
+        let buffer = Self { memory, counters, begin: 0, lost: Vec::new(), words, read: 0 };
+        buffer.write(layout::COUNTERS, buffer.counters.address());
+        buffer.tell_bounds();
         Ok(buffer)
     }
 
@@ -206,18 +214,38 @@ impl Buffer {
         Some(record)
     }
 
-    /// How many lines a counter says were lost.
-    fn lost(&self, counter: usize) -> u64 {
-        self.load(layout::LOST + 8 * counter)
+    /// Tells kernels what the counter of words says when the buffer is empty, and when it is full.
+    fn tell_bounds(&self) {
+        self.write(layout::BEGIN, self.begin);
+        self.write(layout::END, self.begin + self.words as u64);
     }
 
-    /// Makes the buffer empty. No kernel writes it meanwhile.
-    fn clear(&mut self) {
-        let reserved = self.load(layout::RESERVED);
-        let used = usize::try_from(reserved).unwrap_or(usize::MAX).min(self.words);
+    /// Whether records found no room, or one was begun and not ended.
+    fn has_lost(&self) -> bool {
+        let mut rest = (self.read..self.words).take(layout::HEADER_WORDS);
+        self.load(layout::HAS_LOST) != 0 || rest.any(|at| self.load(layout::DATA + 8 * at) != 0)
+    }
+
+    /// Makes the buffer empty, all of which was read, and gives how many lines each counter says were lost, or nothing where none was. No
+    /// kernel writes meanwhile.
+    fn empty(&mut self) -> Result<Vec<u64>, DriverError> {
+        let (mut used, mut lost) = (self.read, Vec::new());
+        if self.has_lost() {
+            let mut counters = self.counters.read()?;
+            let reserved = counters[layout::RESERVED / 8];
+            used = usize::try_from(reserved - self.begin).unwrap_or(usize::MAX).min(self.words);
+            self.begin = reserved;
+            let counted = counters.split_off(layout::LOST / 8);
+            self.lost.resize(counted.len(), 0);
+            lost = counted.iter().zip(&self.lost).map(|(now, before)| now - before).collect();
+            self.lost = counted;
+        } else {
+            self.begin += used as u64;
+        }
         (0..used).for_each(|at| self.write(layout::DATA + 8 * at, 0));
-        (0..layout::LOST_COUNTERS).for_each(|at| self.write(layout::LOST + 8 * at, 0));
-        self.write(layout::RESERVED, 0);
+        self.write(layout::HAS_LOST, 0);
         self.read = 0;
+        self.tell_bounds();
+        Ok(lost)
     }
 }

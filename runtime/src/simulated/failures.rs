@@ -6,19 +6,19 @@ use crate::{Error, MemoryError, Result};
 
 /// Which calls fail: after `skip` more, `times` of them, with `code`.
 #[derive(Clone, Copy)]
-struct Failure {
-    times: u64,
-    code: u32,
-    only_allocations: bool,
+pub(super) struct Failure {
+    pub(super) times: u64,
+    pub(super) code: u32,
+    pub(super) only_allocations: bool,
 }
 
 /// Has calls fail after `skip` more; gives how many of those asked for before did not.
-fn fail(skip: u64, failure: Failure) -> u64 {
+pub(super) fn fail(skip: u64, failure: Failure) -> u64 {
     let Failure { times, code, only_allocations } = failure;
     control::<extern "C" fn(u64, u64, u32, bool) -> u64>(c"simulated_fail")(skip, times, code, only_allocations)
 }
 
-const NONE: Failure = Failure { times: 0, code: 0, only_allocations: false };
+pub(super) const NONE: Failure = Failure { times: 0, code: 0, only_allocations: false };
 
 /// Some of everything that a program does with a device.
 fn scenario(device: &Device, input: &mut DeviceBuffer<u32>) -> Result<()> {

@@ -96,6 +96,7 @@ fn declarations_are_compared(device: &Device) {
     let module = ForeignModule::load(device, PTX).unwrap();
     assert_eq!(module.kernel_names().collect::<Vec<_>>(), ["add_foreign", "scale_foreign"]);
     assert_eq!(module.kernel("add_foreign").unwrap().parameter_sizes(), Some(&[8, 8, 8, 4][..]));
+    assert_eq!(calls(c"question for a parameter that is not there"), 0, "the PTX says how many there are");
     // SAFETY: nothing is launched through them.
     let (few, wide) = unsafe { (TooFew::new(&module), TooWide::new(&module)) };
     let (error, text) = message(few);

@@ -460,6 +460,7 @@ simulated_test!(copies_between_gpus_are_in_order_on_both, "gpus=2", {
     two.enable_peer_access(&one).unwrap();
     two.enable_peer_access(&one).unwrap();
     assert_eq!((calls(c"peer access of 1 to 0"), calls(c"pool access of 1, 1: 3")), (1, 2));
+    assert_eq!(calls(c"peer access once more"), 0, "which would be an error of the driver");
     let (a, b, c) = (one.stream().unwrap(), two.stream().unwrap(), one.stream().unwrap());
     let mut source = a.to_device(&[1u32; 100]).unwrap();
     let mut copy = b.zeroed::<u32>(100).unwrap();

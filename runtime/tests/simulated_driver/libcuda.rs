@@ -208,8 +208,17 @@ thread_local! {
 }
 
 impl State {
+    /// Bytes that are allocated, without [`Self::words`]: the tests reckon with what programs ask for.
     fn used(&self) -> u64 {
-        self.memory.values().map(|&bytes| bytes as u64).sum()
+        self.memory.values().map(|&bytes| bytes as u64).sum::<u64>() - self.words()
+    }
+
+    /// Bytes of the words that the library itself keeps for panics and for printing, known by their sizes: 32 words, and 8 and 1024.
+    fn words(&self) -> u64 {
+        let own = self.memory.iter().filter(|(address, bytes)| {
+            [8 * 32, 8 * (8 + 1024)].contains(*bytes) && !self.pooled.contains_key(address)
+        });
+        own.map(|(_, &bytes)| bytes as u64).sum()
     }
 
     fn check(&mut self, address: u64, bytes: usize) -> bool {
@@ -222,6 +231,67 @@ impl State {
             self.calls.push(format!("illegal address: {bytes} bytes"));
         }
         inside
+    }
+
+    /// As [`Self::check`], of what kernels use by atomics: on the host's memory a GPU has none.
+    fn is_on_device(&mut self, address: u64, bytes: usize) -> bool {
+        if self.is_locked(address as usize, bytes) {
+            self.sticky = ILLEGAL_ADDRESS;
+            self.calls.push("atomic on the host's memory".to_owned());
+            return false;
+        }
+        self.check(address, bytes)
+    }
+
+    /// Raises a word to a value, and gives what it was.
+    unsafe fn raise(&mut self, address: u64, value: u64) -> u64 {
+        let word = address as *mut u64;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let before = *word;
+            *word = before.max(value);
+            before
+        }
+    }
+
+    /// A thread's panic, as the device runtime writes it; `late` is by how many rounds its first look at the record is too old.
+    fn panic(&mut self, record: u64, launch: u64, [block, thread]: [u32; 2], len: u64, late: u64) {
+        static FILE: &str = "src/simulated.rs";
+        static LOCATION: LazyLock<[u64; 3]> = LazyLock::new(|| [FILE.as_ptr() as u64, FILE.len() as u64, 12 | 34 << 32]);
+        let record = record as *mut u64;
+        // SAFETY: the record is this driver's own page-locked memory, laid out as the contract says.
+        let round_now = || unsafe { record.add(14).read_volatile() };
+        // SAFETY: as above.
+        let claimed = unsafe {
+            record.add(15).write_volatile(launch);
+            record.add(17).read_volatile()
+        };
+        let mut round = round_now() - late;
+        loop {
+            if !self.is_on_device(claimed, 8) {
+                return;
+            }
+            // SAFETY: the word is inside device memory, which is where a GPU has atomics.
+            if unsafe { self.raise(claimed, round) } < round {
+                break;
+            }
+            if round_now() == round {
+                return;
+            }
+            round = round_now();
+        }
+        // SAFETY: as above.
+        unsafe {
+            if record.cast::<[u64; 14]>().read_volatile() != [0; 14] {
+                self.calls.push("a record that is not clear".to_owned());
+            }
+            record.cast::<u32>().add(1).write_volatile(1);
+            record.add(1).write_volatile(launch);
+            record.add(2).cast::<[u32; 6]>().write_volatile([block, 0, 0, thread, 0, 0]);
+            record.add(5).write_volatile(LOCATION.as_ptr() as u64);
+            record.add(6).cast::<[u64; 2]>().write_volatile([3, len]);
+            record.cast::<u32>().write_volatile(1);
+        }
     }
 
     /// Whether a range of the host is page-locked.
@@ -425,7 +495,10 @@ impl State {
     }
 
     /// The kernels: `count` and `sync` add 1 to each `u32`, `add_variable` adds the module's variable; `panic` panics in
-    /// thread 5 of block 1; `print` prints each `u32` in a line, by the first place that prints.
+    /// thread 5 of block 1 and in others; `panic_late` has looked at the record before the host began another round; `panic_lost` loses the
+    /// context between its claim and its report; in `meet` one thread waits for others, which have panicked where the first `u32` is 0,
+    /// and counts it up when they come; `print` prints each `u32` in a line, by the first place that prints; `print_half` ends before
+    /// its lines are complete.
     unsafe fn kernel(&mut self, entry: &str, grid: u64, memory: u64, len: u64, record: u64, launch: u64) {
         if !self.check(memory, len as usize * 4) {
             return;
@@ -445,44 +518,57 @@ impl State {
                     unsafe { *element += (self.variable as *const u32).read() };
                 }
             }
+            // Three threads of a block at once: the first of them is told of.
             "panic" => {
-                static FILE: &str = "src/simulated.rs";
-                let location: &'static [u64; 3] = Box::leak(Box::new([
-                    FILE.as_ptr() as u64,
-                    FILE.len() as u64,
-                    12 | 34 << 32,
-                ]));
-                let record = record as *mut u32;
-                // SAFETY: the record is this driver's own page-locked memory, laid out as the contract says.
-                unsafe {
-                    if record.read_volatile() != 0 {
-                        return;
-                    }
-                    record.write_volatile(1);
-                    record.add(1).write_volatile(1);
-                    record.add(2).cast::<u64>().write_volatile(launch);
-                    record.add(4).cast::<[u32; 6]>().write_unaligned([grid as u32 - 1, 0, 0, 5, 0, 0]);
-                    record.add(10).cast::<u64>().write_volatile(location.as_ptr() as u64);
-                    record.add(12).cast::<[u64; 2]>().write_volatile([3, len]);
-                    record.add(28).write_volatile(1);
+                for thread in 5..8 {
+                    self.panic(record, launch, [grid as u32 - 1, thread], len, 0);
                 }
             }
-            "print" => {
+            "panic_late" => self.panic(record, launch, [0, 9], len, 1),
+            "panic_lost" => {
+                let word = |at: usize| (record as *const u64).wrapping_add(at);
+                // SAFETY: the record is this driver's own page-locked memory, laid out as the contract says.
+                let (round, claimed) = unsafe { (word(14).read_volatile(), word(17).read_volatile()) };
+                if self.is_on_device(claimed, 8) {
+                    // SAFETY: the word is inside device memory.
+                    unsafe { self.raise(claimed, round) };
+                }
+                self.sticky = ILLEGAL_ADDRESS;
+            }
+            "meet" => {
+                let element = memory as *mut u32;
+                // SAFETY: inside the block that was just checked, which is not empty; the record as above.
+                unsafe {
+                    if *element == 0 {
+                        self.panic(record, launch, [0, 1], len, 0);
+                    } else if (record as *const u64).add(15).read_volatile() != launch {
+                        *element += 1;
+                    }
+                }
+            }
+            "print" | "print_half" => {
                 // SAFETY: the record and the buffer are this driver's own page-locked memory, laid out as the contract says.
                 unsafe {
                     let output = *(record as *const u64).add(16) as *mut u64;
+                    let (counters, begin, end) = (*output, *output.add(1), *output.add(2));
+                    if !self.is_on_device(counters, 64 + 8 * 1024) {
+                        return;
+                    }
+                    let counters = counters as *mut u64;
                     for at in 0..len {
-                        let (reserved, capacity) = (*output, *output.add(1));
-                        if reserved + 6 > capacity {
-                            *output.add(8 + (launch >> 40 & 1023) as usize) += 1;
+                        let reserved = *counters;
+                        // As when others came between the look and the count.
+                        *counters += 6;
+                        if reserved + 6 > end {
+                            *counters.add(8 + (launch >> 40 & 1023) as usize) += 1;
+                            *output.add(3) = 1;
                             continue;
                         }
-                        *output = reserved + 6;
-                        let line = output.add(8 + 1024 + reserved as usize);
+                        let line = output.add(8 + (reserved - begin) as usize);
                         line.add(1).write_volatile(launch);
                         line.add(2).cast::<[u32; 6]>().write_unaligned([at as u32 / 256, 0, 0, at as u32 % 256, 0, 0]);
                         line.add(5).write_volatile(u64::from(*(memory as *const u32).add(at as usize)));
-                        line.write_volatile(6);
+                        line.write_volatile(if entry == "print" { 6 } else { 0 });
                     }
                 }
             }
@@ -874,7 +960,10 @@ driver! {
         if flags != 0 || peer == CURRENT.get() { return INVALID_VALUE; }
         let call = format!("peer access of {} to {}", CURRENT.get() - 4096, peer - 4096);
         let mut state = state();
-        if state.calls.contains(&call) { return 704; }
+        if state.calls.contains(&call) {
+            state.calls.push("peer access once more".to_owned());
+            return 704;
+        }
         state.calls.push(call);
         SUCCESS
     }
@@ -1046,7 +1135,10 @@ driver! {
             "scale_foreign" => &[8, 4],
             _ => &[],
         };
-        let Some(&bytes) = sizes.get(index) else { return INVALID_VALUE };
+        let Some(&bytes) = sizes.get(index) else {
+            state().calls.push("question for a parameter that is not there".to_owned());
+            return INVALID_VALUE;
+        };
         *offset = index * 8;
         *size = bytes;
         SUCCESS
@@ -1312,4 +1404,10 @@ pub unsafe extern "C" fn simulated_calls(kind: *const c_char) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn simulated_bytes() -> u64 {
     state().used()
+}
+
+/// For the tests: bytes of the words that the library keeps for panics and for printing.
+#[unsafe(no_mangle)]
+pub extern "C" fn simulated_words() -> u64 {
+    state().words()
 }
