@@ -6,7 +6,7 @@ use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::kernel::KernelInstance as Instance;
 
-fn record(stream: &Stream, desc: &'static KernelDesc, memory: &mut DeviceBuffer<u32>) -> Result<()> {
+pub(super) fn record(stream: &Stream, desc: &'static KernelDesc, memory: &mut DeviceBuffer<u32>) -> Result<()> {
     let mut launch =
         Launch::new(stream, LaunchConfig::for_len(memory.len()), &Instance::new(desc, "instance", &[], ()))?;
     let raw = launch.bind::<Param, _>(memory)?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::failures::{Failure, NONE, fail};
+use super::graphs::record;
 use super::*;
 use crate::KernelPanic;
 
@@ -105,15 +106,7 @@ simulated_test!(waits_of_a_graphs_kernel_are_in_vain_only_when_that_launch_has_p
     let device = device();
     let stream = device.stream().unwrap();
     let mut memory = stream.zeroed::<u32>(1).unwrap();
-    let graph = stream
-        .capture(|recording| {
-            let mut launch = Launch::new(recording, LaunchConfig::for_len(1), &instance(&MEET))?;
-            let raw = launch.bind::<Param, _>(&mut memory)?;
-            launch.launch(move |each| Param::arguments(&raw, each), |_, _, _| unreachable!("the device is a GPU"))
-        })
-        .unwrap()
-        .instantiate()
-        .unwrap();
+    let graph = stream.capture(|recording| record(recording, &MEET, &mut memory)).unwrap().instantiate().unwrap();
     for round in 0..3 {
         memory.fill(&stream, 0).unwrap();
         graph.launch(&stream).unwrap();
