@@ -879,10 +879,17 @@ pub(crate) struct GpuMemory {
     pool: Option<Arc<GpuPool>>,
 }
 
+/// The bytes to ask for where so many are wanted: whole words, as a byte's atomics read and write the word around it.
+fn whole_words(bytes: usize) -> usize {
+    // What is too much to be rounded is refused by the driver as it is.
+    bytes.checked_next_multiple_of(size_of::<u32>()).unwrap_or(bytes)
+}
+
 impl GpuMemory {
     /// Allocates at least one byte; from a pool, the memory is there in stream order.
     pub(crate) fn new(stream: &GpuStream, bytes: usize, pool: Option<&Arc<GpuPool>>) -> Result<Self, DriverError> {
         stream.gpu.bind()?;
+        let bytes = whole_words(bytes);
         let mut address: CUdeviceptr = 0;
         let functions = stream.functions();
         if let Some(pool) = pool {
@@ -959,7 +966,7 @@ impl PinnedMemory {
         gpu.bind()?;
         let mut host: *mut c_void = null_mut();
         // SAFETY: it writes one address.
-        unsafe { call!(gpu.functions(), cuMemHostAlloc(&raw mut host, bytes, PORTABLE | DEVICE_MAP)) }?;
+        unsafe { call!(gpu.functions(), cuMemHostAlloc(&raw mut host, whole_words(bytes), PORTABLE | DEVICE_MAP)) }?;
         let host = NonNull::new(host.cast::<u8>()).expect("the driver answered success, so the address is not null");
         let mut memory = Self { gpu: Arc::clone(gpu), host, device: 0 };
         // SAFETY: the allocation has that many bytes.

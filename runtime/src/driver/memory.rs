@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use cudarc::driver::sys::CUdeviceptr;
 
-use super::{Functions, Gpu, GpuMemory, GpuPool, GpuStream, check, code};
+use super::{Functions, Gpu, GpuMemory, GpuPool, GpuStream, check, code, whole_words};
 use crate::error::DriverError;
 
 /// `CUmemorytype`: memory of the host.
@@ -187,7 +187,7 @@ impl GpuMemory {
         gpu.bind()?;
         let mut address: CUdeviceptr = 0;
         // SAFETY: it writes one address.
-        unsafe { call!(gpu.functions(), cuMemAllocManaged(&raw mut address, bytes, ATTACH_GLOBAL)) }?;
+        unsafe { call!(gpu.functions(), cuMemAllocManaged(&raw mut address, whole_words(bytes), ATTACH_GLOBAL)) }?;
         Ok(Self { gpu: Arc::clone(gpu), address, pool: None, is_foreign: false })
     }
 }

@@ -350,6 +350,19 @@ simulated_test!(a_lost_context_is_named_by_waits_and_gives_the_buffer_back, "", 
     assert!(copy.is_err_and(|failed| failed.into_buffer().is_some()), "nothing more starts");
 });
 
+simulated_test!(blocks_are_whole_words_as_atomics_on_their_last_byte_read_all_of_it, "", {
+    let device = device();
+    let stream = device.stream().unwrap();
+    for bytes in [1, 3, 4, 37, 40] {
+        let before = allocated();
+        let memory = stream.zeroed::<u8>(bytes).unwrap();
+        let own = allocated() - before;
+        assert_eq!((own, memory.size_bytes()), (bytes.next_multiple_of(4) as u64, bytes));
+        let managed = stream.managed::<u8>(bytes).unwrap();
+        assert_eq!((allocated() - before - own, managed.len()), (own, bytes));
+    }
+});
+
 simulated_test!(case_a6_sizes_past_32_bits_count_in_bytes, "memory=20000000000", {
     let device = device();
     let stream = device.stream().unwrap();
