@@ -42,7 +42,7 @@ impl Twins {
     /// Loads a cubin that nvcc made.
     pub(crate) fn load(stream: &Stream, cubin: &Path) -> Outcome<Self> {
         let image = std::fs::read(cubin).map_err(|error| format!("cannot read {}: {error}", cubin.display()))?;
-        let stream = Arc::clone(stream.cuda_stream().ok_or("CUDA C++ needs a GPU")?);
+        let stream = Arc::clone(stream.as_cudarc().ok_or("CUDA C++ needs a GPU")?);
         stream.context().bind_to_thread()?;
         // SAFETY: the image is a whole file, which the driver checks, and the context is this thread's.
         let module = unsafe { result::module::load_data(image.as_ptr().cast()) }?;

@@ -393,7 +393,7 @@ impl Device {
             operation: "its primary context could not be opened",
             source: cudarc_error("cuDevicePrimaryCtxRetain", source),
         })?;
-        Self::from_cuda_context(&context)
+        Self::from_cudarc(&context)
     }
 
     /// How many GPUs the driver sees; 0 without a driver.
@@ -406,7 +406,7 @@ impl Device {
     ///
     /// # Errors
     /// [`DeviceError`] when the driver does not answer.
-    pub fn from_cuda_context(context: &Arc<CudaContext>) -> Result<Self> {
+    pub fn from_cudarc(context: &Arc<CudaContext>) -> Result<Self> {
         static OPEN: Mutex<Vec<(usize, Weak<DeviceInner>)>> = Mutex::new(Vec::new());
         if outside::inside() == Inside::Gpu {
             return Err(DeviceError::InHostTask.into());
@@ -753,7 +753,7 @@ impl Device {
 
     /// cudarc's context, for code that uses cudarc beside this crate; `None` for the CPU executor.
     #[must_use]
-    pub fn cuda_context(&self) -> Option<&Arc<CudaContext>> {
+    pub fn as_cudarc(&self) -> Option<&Arc<CudaContext>> {
         self.parts().map(|parts| parts.gpu.context())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! cudarc's own bindings panic when the library or a symbol is missing, and read the driver's answer as a Rust `enum`
 //! that newer drivers have more values than. Here a missing symbol is an error and an answer is a number. The library is
-//! the one that cudarc opened, and its contexts and streams are cudarc's.
+//! the one that cudarc uses, and its contexts and streams are cudarc's.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ops::RangeInclusive;
@@ -15,6 +15,7 @@ use cudarc::driver::sys::{
     CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 use cudarc::driver::{CudaContext, CudaStream};
+use libloading::Library;
 
 use crate::error::{DeviceError, DriverError, Version};
 use crate::outside::{self, Inside};
@@ -101,13 +102,7 @@ macro_rules! driver_functions {
 
         impl Functions {
             fn load() -> Result<Self, DeviceError> {
-                // SAFETY: opening the driver's library runs its initialisers, which every CUDA program does.
-                if !unsafe { cudarc::driver::sys::is_culib_present() } {
-                    let library_path = std::env::var("LD_LIBRARY_PATH").ok();
-                    return Err(DeviceError::NoDriver { looked_for: library_names(), library_path });
-                }
-                // SAFETY: as above; it is there, so this does not panic.
-                let library = unsafe { cudarc::driver::sys::culib() };
+                let library = open_library()?;
                 Ok(Self {
                     $($symbol: {
                         type Function = unsafe extern "C" fn($($argument),*) -> c_uint;
@@ -228,16 +223,37 @@ driver_functions! {
     cuOccupancyMaxActiveClusters(*mut c_int, CUfunction, *const DriverLaunchConfig);
 }
 
-/// The names under which the driver's library is looked for and that drivers really use.
-fn library_names() -> Vec<String> {
-    let library = if cfg!(windows) { "nvcuda" } else { "cuda" };
-    let plain = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    // The others are spellings of toolkits' libraries, which cudarc tries for every library alike.
-    let mut names: Vec<String> = cudarc::get_lib_name_candidates(library);
-    names.retain(|name| name.starts_with(&plain));
-    names.sort();
-    names.dedup();
-    names
+/// The names under which the driver's library is looked for, in the order in which cudarc tries them.
+const LIBRARY_NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
+
+/// Opens the driver's library, which stays open.
+///
+/// Another crate may have cudarc linked to the library instead of loading it, and then cudarc gives no handle of it.
+fn open_library() -> Result<&'static Library, DeviceError> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    if let Some(library) = LIBRARY.get() {
+        return Ok(library);
+    }
+    // SAFETY: opening the driver's library runs its initialisers, which every CUDA program does.
+    let mut found = LIBRARY_NAMES.iter().filter_map(|&name| unsafe { Library::new(name) }.ok());
+    let library = loaded_library().or_else(|| found.next()).ok_or_else(|| DeviceError::NoDriver {
+        looked_for: LIBRARY_NAMES.iter().map(ToString::to_string).collect(),
+        library_path: std::env::var("LD_LIBRARY_PATH").ok(),
+    })?;
+    Ok(LIBRARY.get_or_init(|| library))
+}
+
+/// The library that the program is linked to, or that was opened before.
+fn loaded_library() -> Option<Library> {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix;
+        let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+        // SAFETY: nothing is loaded, and so nothing is run.
+        unsafe { unix::Library::open(Some("libcuda.so.1"), flags) }.ok().map(Library::from)
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 /// Calls a driver function and turns its answer into a `Result`.
@@ -906,6 +922,11 @@ impl GpuMemory {
     /// Memory that another library frees.
     pub(crate) fn foreign(gpu: &Arc<Gpu>, address: u64) -> Self {
         Self { gpu: Arc::clone(gpu), address, is_foreign: true, pool: None }
+    }
+
+    /// Whether it is freed in a stream's order.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pool.is_some()
     }
 
     /// Leaves the memory as it is, with work under way.

@@ -18,8 +18,8 @@ mod view;
 
 pub use buffer::DeviceBuffer;
 pub(crate) use pattern::Pattern;
-pub(crate) use pending::finish_borrowed;
 pub use pending::{CopyScope, Pending};
+pub(crate) use pending::{finish_borrowed, finish_context};
 pub use pinned::{BufferError, HostBuffer, PinnedBuffer, RegisteredBuffer};
 pub use pitched::{PitchedBuffer, PitchedSlice, PitchedSliceMut};
 pub(crate) use pool::PoolAccount;

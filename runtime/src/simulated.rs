@@ -88,6 +88,7 @@ macro_rules! simulated_test {
     };
 }
 
+mod cudarc;
 mod exchange;
 mod failures;
 mod foreign;
@@ -102,7 +103,7 @@ mod seeing;
 fn control<F: Copy>(name: &CStr) -> F {
     // SAFETY: the callers give the type that the function has in the simulated library's source.
     unsafe {
-        *cudarc::driver::sys::culib().get::<F>(name.to_bytes_with_nul()).expect("the driver is the simulated one")
+        *::cudarc::driver::sys::culib().get::<F>(name.to_bytes_with_nul()).expect("the driver is the simulated one")
     }
 }
 
@@ -112,7 +113,7 @@ fn hold(on: bool) {
 
 /// Has a stream say that its work is being captured.
 fn capturing(stream: &Stream, on: bool) {
-    let handle = stream.cuda_stream().unwrap().cu_stream().addr();
+    let handle = stream.as_cudarc().unwrap().cu_stream().addr();
     control::<extern "C" fn(usize, u32)>(c"simulated_capturing")(handle, u32::from(on));
 }
 
@@ -772,14 +773,14 @@ simulated_test!(buffers_of_one_device_are_refused_on_another, "gpus=2", {
 
 simulated_test!(streams_of_cudarc_are_taken, "", {
     let device = device();
-    let context = device.cuda_context().unwrap();
+    let context = device.as_cudarc().unwrap();
     let theirs = context.new_stream().unwrap();
-    let stream = Stream::from_cuda_stream(&theirs).unwrap();
-    assert!(*stream.device() == device && std::sync::Arc::ptr_eq(stream.cuda_stream().unwrap(), &theirs));
+    let stream = Stream::from_cudarc(&theirs).unwrap();
+    assert!(*stream.device() == device && std::sync::Arc::ptr_eq(stream.as_cudarc().unwrap(), &theirs));
     let mut memory = stream.zeroed::<u32>(10).unwrap();
     launch(&stream, &COUNT, &mut memory).unwrap();
     assert_eq!(stream.to_host(&memory).unwrap(), [1; 10]);
-    let default = Stream::from_cuda_stream(&context.default_stream()).unwrap();
+    let default = Stream::from_cudarc(&context.default_stream()).unwrap();
     assert_eq!(default.to_host(&memory).unwrap(), [1; 10]);
 });
 
@@ -880,8 +881,8 @@ simulated_test!(case_i6_the_primary_context_is_shared_and_so_is_a_device_by_thre
     let theirs = crate::cudarc::driver::CudaContext::new(0).unwrap();
     let their_stream = theirs.new_stream().unwrap();
     let device = device();
-    assert_eq!(device.cuda_context().unwrap().cu_ctx(), theirs.cu_ctx());
-    assert_eq!(Device::from_cuda_context(&theirs).unwrap(), device);
+    assert_eq!(device.as_cudarc().unwrap().cu_ctx(), theirs.cu_ctx());
+    assert_eq!(Device::from_cudarc(&theirs).unwrap(), device);
     let seed = 0x5eed_u64;
     println!("seed {seed}");
     std::thread::scope(|scope| {
@@ -894,7 +895,7 @@ simulated_test!(case_i6_the_primary_context_is_shared_and_so_is_a_device_by_thre
                     // Both GPUs by turns on one thread, each opened anew, and the other library's stream.
                     let (on, stream) = match state >> 62 {
                         0 => (Device::gpu(1).unwrap(), Device::gpu(1).unwrap().stream().unwrap()),
-                        1 => (device.clone(), Stream::from_cuda_stream(their_stream).unwrap()),
+                        1 => (device.clone(), Stream::from_cudarc(their_stream).unwrap()),
                         _ => (Device::gpu(0).unwrap(), device.stream().unwrap()),
                     };
                     assert_eq!(*stream.device(), on);

@@ -32,6 +32,9 @@ pub use options::StreamOptions;
 
 use host_task::TaskPanic;
 
+/// The handle of the default stream of each thread.
+pub(crate) const PER_THREAD_STREAM: usize = 2;
+
 /// A queue of work on a device: launches and copies run in the order in which they are given.
 ///
 /// A `Stream` is a handle: clones are the same stream. Work on different streams overlaps, except that a buffer used on
@@ -296,12 +299,11 @@ impl Stream {
     /// # Errors
     /// [`StreamError::PerThreadStream`] for the default stream of each thread; [`DeviceError`] or [`StreamError`] when the driver does
     /// not answer.
-    pub fn from_cuda_stream(stream: &Arc<CudaStream>) -> Result<Self> {
-        const PER_THREAD: usize = 2;
-        if stream.cu_stream().addr() == PER_THREAD {
+    pub fn from_cudarc(stream: &Arc<CudaStream>) -> Result<Self> {
+        if stream.cu_stream().addr() == PER_THREAD_STREAM {
             return Err(StreamError::PerThreadStream.into());
         }
-        let device = Device::from_cuda_context(stream.context())?;
+        let device = Device::from_cudarc(stream.context())?;
         Self::on_gpu(&device, Arc::clone(stream), None)
     }
 
@@ -359,7 +361,7 @@ impl Stream {
 
     /// cudarc's stream, for code that uses cudarc beside this crate; `None` on the CPU executor.
     #[must_use]
-    pub fn cuda_stream(&self) -> Option<&Arc<CudaStream>> {
+    pub fn as_cudarc(&self) -> Option<&Arc<CudaStream>> {
         self.inner.gpu().map(|queue| queue.stream.cuda())
     }
 

@@ -52,7 +52,7 @@ fn case_i6_the_primary_context_is_shared_with_another_library() {
     for device in kernel_devices().into_iter().filter(Device::is_gpu) {
         // cudarc is the other library: it retains the same primary context by its own calls.
         let context = CudaContext::new(device.ordinal().unwrap()).unwrap();
-        assert!(Device::from_cuda_context(&context).unwrap() == device);
+        assert!(Device::from_cudarc(&context).unwrap() == device);
         let theirs = context.new_stream().unwrap();
         let numbers: Vec<u32> = (0..10_000).collect();
         let kept = theirs.clone_htod(&numbers).unwrap();
@@ -67,7 +67,7 @@ fn case_i6_the_primary_context_is_shared_with_another_library() {
             });
             work(&device, 4);
             // On the other library's own stream, in order with its work.
-            let shared = Stream::from_cuda_stream(&theirs).unwrap();
+            let shared = Stream::from_cudarc(&theirs).unwrap();
             let mut x = shared.to_device(numbers).unwrap();
             add::launch(&shared, LaunchConfig::for_len(x.len()), 1, &mut x).unwrap();
             let expected: Vec<u32> = numbers.iter().map(|number| number + 1).collect();

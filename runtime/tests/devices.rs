@@ -99,7 +99,7 @@ fn case_i6_two_threads_on_one_device_and_another_library_on_its_context() {
     for device in kernel_devices() {
         // As another library would open it.
         let theirs = device.ordinal().map(|ordinal| warpsmith::cudarc::driver::CudaContext::new(ordinal).unwrap());
-        if let (Some(theirs), Some(ours)) = (&theirs, device.cuda_context()) {
+        if let (Some(theirs), Some(ours)) = (&theirs, device.as_cudarc()) {
             assert_eq!(theirs.cu_ctx(), ours.cu_ctx(), "{device}");
         }
         std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn case_i6_two_threads_on_one_device_and_another_library_on_its_context() {
                     for round in 0..20 {
                         let stream = match theirs {
                             Some(theirs) if round % 2 == 1 => {
-                                Stream::from_cuda_stream(&theirs.new_stream().unwrap()).unwrap()
+                                Stream::from_cudarc(&theirs.new_stream().unwrap()).unwrap()
                             }
                             _ => device.stream().unwrap(),
                         };

@@ -214,7 +214,7 @@ fn a_device_knows_itself() {
     for device in devices() {
         assert_eq!(device.is_cpu(), device.capability().is_none());
         assert_eq!(device.is_gpu(), device.ordinal().is_some());
-        assert_eq!(device.is_gpu(), device.cuda_context().is_some());
+        assert_eq!(device.is_gpu(), device.as_cudarc().is_some());
         assert!(!device.name().is_empty());
         let (info, limits) = (device.memory_info().unwrap(), device.limits());
         assert!(info.total > 0 && info.free <= info.total, "{info:?}");

@@ -265,8 +265,8 @@ fn the_default_stream_works_with_others() {
             add::launch(&default, LaunchConfig::for_len(1000), 1, &mut memory).unwrap();
         }
         assert_eq!(default.to_host(&memory).unwrap(), [20; 1000], "{device}");
-        if let Some(context) = device.cuda_context() {
-            let error = Stream::from_cuda_stream(&context.per_thread_stream()).unwrap_err();
+        if let Some(context) = device.as_cudarc() {
+            let error = Stream::from_cudarc(&context.per_thread_stream()).unwrap_err();
             assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{error}");
         }
     }

@@ -119,6 +119,22 @@ pub enum ExchangeError {
         /// The device it was to be used on.
         device: String,
     },
+    /// The memory is of another context than the stream.
+    #[error(
+        "the memory belongs to a context of GPU {found} that is not the stream's, which is of {device}: use a stream of that context"
+    )]
+    OtherContext {
+        /// The GPU of the memory's context.
+        found: usize,
+        /// The stream's device.
+        device: String,
+    },
+    /// The buffer is none that cudarc could own.
+    #[error("the buffer cannot become a slice of cudarc: {reason}")]
+    NotForCudarc {
+        /// Why.
+        reason: &'static str,
+    },
     /// The driver does not know the address.
     #[error("the address {address:#x} is no memory of {device}")]
     UnknownAddress {

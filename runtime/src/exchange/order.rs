@@ -102,7 +102,7 @@ impl Stream {
     /// it makes its data ready for this stream. `None` on the CPU executor.
     #[must_use]
     pub fn exchange_number(&self) -> Option<i64> {
-        let handle = self.cuda_stream()?.cu_stream().expose_provenance();
+        let handle = self.as_cudarc()?.cu_stream().expose_provenance();
         // The driver's null handle is the legacy default stream, which the protocols write as 1.
         Some(i64::try_from(handle.max(1)).expect("addresses are below 2^63"))
     }

@@ -58,7 +58,7 @@ impl<T: DeviceElement> DeviceBuffer<T> {
         Self { storage: Kept::new(storage), len, _elements: PhantomData }
     }
 
-    pub(super) fn into_storage(self) -> Arc<Storage> {
+    pub(crate) fn into_storage(self) -> Arc<Storage> {
         Arc::clone(&self.storage)
     }
 

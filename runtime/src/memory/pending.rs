@@ -55,6 +55,11 @@ pub(crate) fn finish_borrowed(stream: &Stream) -> Result<()> {
     })
 }
 
+/// Waits for all work of a GPU's context, before memory that it uses is somebody else's again.
+pub(crate) fn finish_context(gpu: &Gpu) -> Result<(), DriverError> {
+    wait_or_end(|| settled(gpu.synchronize(), gpu))
+}
+
 /// Refuses copies with host memory that a graph would use again later.
 pub(super) fn refuse_capture(stream: &Stream, operation: &'static str) -> Result<()> {
     let Some(queue) = stream.gpu() else { return Ok(()) };
@@ -448,14 +453,14 @@ impl<'scope> CopyScope<'scope, '_> {
     }
 }
 
-/// Waits for copies with borrowed memory. Returning before they are over would let the GPU write memory that is somebody
+/// Waits for work with borrowed memory. Returning before they are over would let the GPU write memory that is somebody
 /// else's by then, so a driver that does not answer at all ends the process.
 fn wait_or_end(wait: impl Fn() -> Settled) -> Result<(), DriverError> {
     for _ in 0..1000 {
         match wait() {
             Settled::Over(waited) => return waited,
             Settled::Unknown(error) => {
-                tracing::error!(%error, "the driver does not say whether a copy with borrowed memory is over");
+                tracing::error!(%error, "the driver does not say whether work with borrowed memory is over");
                 std::thread::sleep(Duration::from_millis(10));
             }
         }

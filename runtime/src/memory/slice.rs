@@ -57,7 +57,7 @@ fn resolve(range: &impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)
 }
 
 impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
-    pub(super) fn new(storage: &'a Storage, start: usize, len: usize) -> Self {
+    pub(crate) fn new(storage: &'a Storage, start: usize, len: usize) -> Self {
         debug_assert!((start + len) * size_of::<T>() <= storage.bytes());
         Self { storage, start, len, _elements: PhantomData }
     }
@@ -182,7 +182,7 @@ impl<'a, T: DeviceElement> DeviceSlice<'a, T> {
 
 impl<'a, T: DeviceElement> DeviceSliceMut<'a, T> {
     /// The caller holds the only borrow of these elements for `'a`.
-    pub(super) fn new(storage: &'a Storage, start: usize, len: usize) -> Self {
+    pub(crate) fn new(storage: &'a Storage, start: usize, len: usize) -> Self {
         debug_assert!((start + len) * size_of::<T>() <= storage.bytes());
         Self { storage, start, len, _elements: PhantomData }
     }

@@ -1,6 +1,7 @@
 //! A piece of memory of a device, untyped: allocation, copies, and freeing after the last use.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -56,15 +57,15 @@ struct Front {
 
 /// What keeps another library's memory alive.
 pub(crate) struct Keeper {
-    /// Only dropped, so the lock is never taken; with it, a storage may be shared between threads.
-    _value: Mutex<Box<dyn Send>>,
+    /// Only dropped or taken, so nobody waits for the lock; with it, a storage may be shared between threads.
+    value: Mutex<Box<dyn Any + Send>>,
     /// Whether the owner uses the memory again only in order of the stream that it came with.
     in_order: Mutex<Option<Arc<StreamInner>>>,
 }
 
 impl Keeper {
-    pub(crate) fn new(value: Box<dyn Send>) -> Self {
-        Self { _value: Mutex::new(value), in_order: Mutex::new(None) }
+    pub(crate) fn new(value: Box<dyn Any + Send>) -> Self {
+        Self { value: Mutex::new(value), in_order: Mutex::new(None) }
     }
 }
 
@@ -365,6 +366,37 @@ impl Storage {
         let Some(keeper) = &self.keeper else { return false };
         *keeper.in_order.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(stream.inner()));
         true
+    }
+
+    /// What keeps another library's memory alive, where it is a `K`.
+    pub(crate) fn keeper_mut<K: 'static>(&mut self) -> Option<&mut K> {
+        let value = self.keeper.as_mut()?.value.get_mut().unwrap_or_else(PoisonError::into_inner);
+        value.downcast_mut()
+    }
+
+    /// Whether a `K` keeps another library's memory alive.
+    pub(crate) fn is_kept_by<K: 'static>(&self) -> bool {
+        let keeper = self.keeper.as_ref();
+        keeper.is_some_and(|keeper| keeper.value.lock().unwrap_or_else(PoisonError::into_inner).is::<K>())
+    }
+
+    /// Whether the memory is another library's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.keeper.is_some()
+    }
+
+    /// Whether the memory is a GPU's own, and freed in a stream's order.
+    pub(crate) fn is_pooled(&self) -> bool {
+        matches!(&self.place, Place::Gpu(Some(GpuBlock::Device(memory))) if memory.is_pooled())
+    }
+
+    /// Leaves the memory to whoever frees it from here on.
+    pub(crate) fn give_away(mut self) {
+        if let Place::Gpu(memory) = &mut self.place
+            && let Some(memory) = memory.take()
+        {
+            memory.forget();
+        }
     }
 
     /// Orders another library's later work on `stream` after all uses so far.

@@ -7,7 +7,7 @@ use crate::exchange::{CudaArrayInterface, ExchangeError, ExchangeStream, Form, T
 
 /// Device memory that another library allocated: ten zeros.
 fn foreign_memory(device: &Device) -> u64 {
-    device.cuda_context().unwrap().bind_to_thread().unwrap();
+    device.as_cudarc().unwrap().bind_to_thread().unwrap();
     let mut address = 0;
     // SAFETY: it writes the address of memory of the simulated driver.
     let answer =

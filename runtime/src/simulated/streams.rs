@@ -129,7 +129,7 @@ simulated_test!(the_legacy_default_stream_is_one_and_that_of_each_thread_is_refu
     let device = device();
     let (first, second) = (device.default_stream().unwrap(), device.default_stream().unwrap());
     assert!(Arc::ptr_eq(first.inner(), second.inner()));
-    assert!(first.cuda_stream().unwrap().cu_stream().is_null());
+    assert!(first.as_cudarc().unwrap().cu_stream().is_null());
     let mut memory = first.zeroed::<u32>(10).unwrap();
     launch(&second, &COUNT, &mut memory).unwrap();
     assert_eq!(device.stream().unwrap().to_host(&memory).unwrap(), [1; 10]);
@@ -137,7 +137,7 @@ simulated_test!(the_legacy_default_stream_is_one_and_that_of_each_thread_is_refu
     launch(&device.default_stream().unwrap(), &COUNT, &mut memory).unwrap();
     assert_eq!(device.stream().unwrap().to_host(&memory).unwrap(), [2; 10]);
     let each_threads = CudaContext::new(0).unwrap().per_thread_stream();
-    let (error, text) = message(Stream::from_cuda_stream(&each_threads));
+    let (error, text) = message(Stream::from_cudarc(&each_threads));
     assert!(matches!(error, Error::Stream(StreamError::PerThreadStream)), "{text}");
     assert!(text.contains("Device::default_stream"), "{text}");
 });

@@ -88,7 +88,7 @@ impl Device {
         if let Some(stream) = open.upgrade() {
             return Ok(stream);
         }
-        let stream = Stream::from_cuda_stream(&parts.gpu.context().default_stream())?;
+        let stream = Stream::from_cudarc(&parts.gpu.context().default_stream())?;
         *open = stream.downgrade();
         Ok(stream)
     }

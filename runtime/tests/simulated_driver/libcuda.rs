@@ -806,6 +806,14 @@ driver! {
         state().calls.push("allocate managed".to_owned());
         cuMemAlloc_v2(address, bytes)
     }
+    cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) {
+        let mut state = state();
+        state.streams.entry(stream).or_default();
+        match state.allocate(bytes) {
+            Ok(block) => { *address = block; SUCCESS }
+            Err(code) => code,
+        }
+    }
     cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, stream: usize) {
         if pool != 64 { return INVALID_VALUE; }
         match state().allocate_pooled(bytes, stream) {

@@ -89,7 +89,7 @@ impl Sides {
     fn new(device: &Device) -> Outcome<Self> {
         let stream = device.stream()?;
         let mut bare = std::ptr::null_mut();
-        device.cuda_context().ok_or("a GPU has a context")?.bind_to_thread()?;
+        device.as_cudarc().ok_or("a GPU has a context")?.bind_to_thread()?;
         // SAFETY: it writes one address; the context is current.
         unsafe { sys::cuMemHostAlloc(&raw mut bare, BYTES, 0) }.result()?;
         // SAFETY: the allocation has so many bytes.
@@ -107,7 +107,7 @@ impl Sides {
 
     fn bare(&mut self, direction: Direction) -> Outcome<Duration> {
         let address = self.on_device.cuda_address().ok_or("the buffer is a GPU's")?;
-        let stream = self.stream.cuda_stream().ok_or("the stream is a GPU's")?.cu_stream();
+        let stream = self.stream.as_cudarc().ok_or("the stream is a GPU's")?.cu_stream();
         self.stream.synchronize()?;
         let start = Instant::now();
         // SAFETY: both sides have so many bytes, and nothing else uses them until the wait is over.

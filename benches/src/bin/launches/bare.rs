@@ -20,7 +20,7 @@ pub(crate) struct Bare(Library);
 
 impl Bare {
     pub(crate) fn open(stream: &Stream, path: &Path) -> Result<Self, Box<dyn Error>> {
-        stream.cuda_stream().ok_or("the loop needs a GPU")?.context().bind_to_thread()?;
+        stream.as_cudarc().ok_or("the loop needs a GPU")?.context().bind_to_thread()?;
         // SAFETY: `launches.c` has no initialisers.
         let library = unsafe { Library::new(path) }?;
         // SAFETY: the function has this type there, and the context is this thread's.
@@ -31,7 +31,7 @@ impl Bare {
     /// How long so many launches take.
     pub(crate) fn time(&self, stream: &Stream, which: Arguments, count: u32) -> Result<Duration, Box<dyn Error>> {
         type Time = unsafe extern "C" fn(c_int, c_int, *mut c_void) -> f64;
-        let stream = stream.cuda_stream().ok_or("the loop needs a GPU")?.cu_stream();
+        let stream = stream.as_cudarc().ok_or("the loop needs a GPU")?.cu_stream();
         // SAFETY: the function has this type there; its kernels touch no memory, and the stream is alive.
         let nanoseconds =
             unsafe { self.0.get::<Time>(b"launches_time\0")?(which as c_int, c_int::try_from(count)?, stream.cast()) };
