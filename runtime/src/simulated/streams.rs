@@ -76,7 +76,7 @@ simulated_test!(a_stream_is_one_of_its_own_that_does_not_wait_for_the_default_st
     let before = calls(c"stream of flags 1");
     let (plain, urgent) = (device.stream().unwrap(), device.stream_with(StreamOptions::new().priority(-5)).unwrap());
     assert_eq!(calls(c"stream of flags 1") - before, 2, "both are made, and neither blocks");
-    let handles = [&plain, &urgent].map(|stream| stream.cuda_stream().unwrap().cu_stream());
+    let handles = [&plain, &urgent].map(|stream| stream.as_cudarc().unwrap().cu_stream());
     assert!(handles[0] != handles[1] && handles.iter().all(|handle| !handle.is_null()));
     // Work of the default stream that is under way is none of theirs.
     let (default, mut memory) = (device.default_stream().unwrap(), plain.zeroed::<u32>(10).unwrap());
