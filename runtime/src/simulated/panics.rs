@@ -193,6 +193,8 @@ fn panic_as_a_kernel_does(record: usize, id: u32) -> bool {
 simulated_test!(reports_are_whole_and_as_many_as_claims_while_threads_panic_and_hosts_take, "", {
     const THREADS: u32 = 4;
     const REPORTS: usize = 2000;
+    /// Where a report is lost the others do not come either.
+    const LONGEST: Duration = Duration::from_secs(60);
     let device = device();
     let parts = device.parts().unwrap();
     // The simulated GPU finds page-locked memory where the host does, and its own memory is the host's.
@@ -200,6 +202,7 @@ simulated_test!(reports_are_whole_and_as_many_as_claims_while_threads_panic_and_
     let record = usize::try_from(slot.device_address()).unwrap();
     let (claims, under_way, next_id) = (AtomicU32::new(0), AtomicU32::new(THREADS), AtomicU32::new(1));
     let reports = Mutex::new(Vec::new());
+    let started = std::time::Instant::now();
     let take = || {
         let Some(panic) = slot.take_panic(&parts.gpu, |_| None) else { return false };
         let id = panic.block.x;
@@ -213,7 +216,7 @@ simulated_test!(reports_are_whole_and_as_many_as_claims_while_threads_panic_and_
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                while reports.lock().unwrap().len() < REPORTS {
+                while reports.lock().unwrap().len() < REPORTS && started.elapsed() < LONGEST {
                     for _ in 0..50 {
                         if panic_as_a_kernel_does(record, next_id.fetch_add(1, Ordering::Relaxed)) {
                             claims.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +229,7 @@ simulated_test!(reports_are_whole_and_as_many_as_claims_while_threads_panic_and_
         }
         for _ in 0..2 {
             scope.spawn(|| {
-                while under_way.load(Ordering::Acquire) != 0 {
+                while under_way.load(Ordering::Acquire) != 0 && started.elapsed() < LONGEST {
                     if !take() {
                         std::thread::yield_now();
                     }
@@ -240,6 +243,7 @@ simulated_test!(reports_are_whole_and_as_many_as_claims_while_threads_panic_and_
     assert!(panic_as_a_kernel_does(record, 0) && !panic_as_a_kernel_does(record, 0), "one claim a round");
     assert!(take() && !take());
     let mut reports = reports.into_inner().unwrap();
+    assert!(reports.len() > REPORTS, "{} reports in {LONGEST:?}", reports.len());
     assert_eq!(reports.len(), claims as usize + 1);
     reports.sort_unstable();
     reports.dedup();
