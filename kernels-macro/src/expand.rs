@@ -224,17 +224,19 @@ fn launcher(kernel: &KernelFn, with_options: bool) -> TokenStream {
                 let threads = kernel.threads();
                 let mut launch = #abi::Launch::new(stream, config, &kernel)?;
                 #(#binds)*
-                launch.launch(
-                    (#(#raws,)* threads),
-                    |bound, sink: &mut #abi::ArgumentSink<'_>| {
-                        let (#(#raws,)* _) = bound;
-                        #(#arguments_of)*
-                    },
-                    |bound, context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
-                        let (#(#raws,)* threads) = *bound;
-                        unsafe { threads(context, first, count, #(#raw_values),*) };
-                    },
-                )
+                unsafe {
+                    launch.launch(
+                        (#(#raws,)* threads),
+                        |bound, sink: &mut #abi::ArgumentSink<'_>| {
+                            let (#(#raws,)* _) = bound;
+                            #(#arguments_of)*
+                        },
+                        |bound, context: &mut #abi::Context<'_>, first: #u32, count: #u64| {
+                            let (#(#raws,)* threads) = *bound;
+                            threads(context, first, count, #(#raw_values),*);
+                        },
+                    )
+                }
             }
 
             #load_docs

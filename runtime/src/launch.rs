@@ -119,22 +119,29 @@ impl<'a> Launch<'a> {
     /// Starts the kernel, or records it where the stream is a graph's recording: with what was bound, `arguments` lists the addresses of
     /// the entry's arguments, in there, and `body` runs some threads of a block on the host.
     ///
+    /// # Safety
+    /// `bound` is what [`Self::bind`] gave, values of parameters and functions: what any thread may have. Nothing asks the compiler for that,
+    /// as its answer for a parameter's type that lacks a bound would come before the one that says what is missing.
+    ///
     /// # Errors
     /// [`LaunchError`] when the driver refuses.
     #[inline]
-    pub fn launch<R, A, B>(&mut self, bound: R, arguments: A, body: B) -> Result<()>
+    pub unsafe fn launch<R, A, B>(&mut self, bound: R, arguments: A, body: B) -> Result<()>
     where
-        R: Copy + Send + Sync + 'static,
+        R: Copy + 'static,
         A: Fn(&R, &mut ArgumentSink<'_>) + Send + Sync + 'static,
         B: Fn(&R, &mut Context<'_>, u32, u64) + Send + Sync + 'static,
     {
+        let bound = ForAnyThread(bound);
         if self.binder.stream.is_recording() {
             return self.record(
-                Box::new(move |sink: &mut ArgumentSink<'_>| arguments(&bound, sink)),
-                Box::new(move |context: &mut Context<'_>, first, count| body(&bound, context, first, count)),
+                Box::new(move |sink: &mut ArgumentSink<'_>| arguments(bound.get(), sink)),
+                Box::new(move |context: &mut Context<'_>, first, count| body(bound.get(), context, first, count)),
             );
         }
-        self.run(&|sink| arguments(&bound, sink), &|context, first, count| body(&bound, context, first, count))
+        self.run(&|sink| arguments(bound.get(), sink), &|context, first, count| {
+            body(bound.get(), context, first, count);
+        })
     }
 
     #[cold]
@@ -400,6 +407,22 @@ impl fmt::Debug for Launch<'_> {
             .field("kernel", &self.kernel().path())
             .field("config", &self.config)
             .finish_non_exhaustive()
+    }
+}
+
+/// What was bound, in a launch that is recorded.
+#[derive(Clone, Copy)]
+struct ForAnyThread<R>(R);
+
+// SAFETY: `Launch::launch` is promised that any thread may have it.
+unsafe impl<R> Send for ForAnyThread<R> {}
+// SAFETY: as above.
+unsafe impl<R> Sync for ForAnyThread<R> {}
+
+impl<R> ForAnyThread<R> {
+    #[inline]
+    fn get(&self) -> &R {
+        &self.0
     }
 }
 

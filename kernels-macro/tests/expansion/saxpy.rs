@@ -25,30 +25,30 @@ impl saxpy {
         let raw0 = a;
         let raw1 = launch.bind::<&'static [f32], _>(x)?;
         let raw2 = launch.bind::<GridSliceMut<'static, f32>, _>(y)?;
-        launch
-            .launch(
-                (raw0, raw1, raw2, threads),
-                |bound, sink: &mut ::warpsmith::__private::ArgumentSink<'_>| {
-                    let (raw0, raw1, raw2, _) = bound;
-                    <::warpsmith::__private::Value<
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(raw0, sink);
-                    <::warpsmith::__private::Slice<
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(raw1, sink);
-                    <GridSliceMut<
-                        'static,
-                        f32,
-                    > as ::warpsmith::__private::KernelParam>::arguments(raw2, sink);
-                },
-                |
-                    bound,
-                    context: &mut ::warpsmith::__private::Context<'_>,
-                    first: ::core::primitive::u32,
-                    count: ::core::primitive::u64|
-                {
-                    let (raw0, raw1, raw2, threads) = *bound;
-                    unsafe {
+        unsafe {
+            launch
+                .launch(
+                    (raw0, raw1, raw2, threads),
+                    |bound, sink: &mut ::warpsmith::__private::ArgumentSink<'_>| {
+                        let (raw0, raw1, raw2, _) = bound;
+                        <::warpsmith::__private::Value<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::arguments(raw0, sink);
+                        <::warpsmith::__private::Slice<
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::arguments(raw1, sink);
+                        <GridSliceMut<
+                            'static,
+                            f32,
+                        > as ::warpsmith::__private::KernelParam>::arguments(raw2, sink);
+                    },
+                    |
+                        bound,
+                        context: &mut ::warpsmith::__private::Context<'_>,
+                        first: ::core::primitive::u32,
+                        count: ::core::primitive::u64|
+                    {
+                        let (raw0, raw1, raw2, threads) = *bound;
                         threads(
                             context,
                             first,
@@ -66,10 +66,10 @@ impl saxpy {
                                 'static,
                                 f32,
                             > as ::warpsmith::__private::KernelParam>::memory(&raw2),
-                        )
-                    };
-                },
-            )
+                        );
+                    },
+                )
+        }
     }
     /// Loads the kernel `saxpy` for `device`, as its first launch would, to ask what it needs and to prepare launches.
     ///

@@ -10,7 +10,8 @@ pub(super) fn record(stream: &Stream, desc: &'static KernelDesc, memory: &mut De
     let mut launch =
         Launch::new(stream, LaunchConfig::for_len(memory.len()), &Instance::new(desc, "instance", &[], ()))?;
     let raw = launch.bind::<Param, _>(memory)?;
-    launch.launch(raw, Param::arguments, |_, _, _, _| unreachable!("the device is a GPU"))
+    // SAFETY: `raw` is what was bound.
+    unsafe { launch.launch(raw, Param::arguments, |_, _, _, _| unreachable!("the device is a GPU")) }
 }
 
 simulated_test!(case_i4_a_graph_keeps_its_arguments_alive, "", {
