@@ -1,7 +1,10 @@
 //! An operation of candle whose work kernels of warpsmith do: [`silu`], with its gradient.
 //!
-//! The tensors are of the host, and the kernels run on the CPU executor, on the tensors' own memory. There is no `cuda_fwd`: candle refuses
-//! tensors of a GPU here. `Stream::cudarc_scope` is what it would use.
+//! Tensors of the host are worked on by the CPU executor, on the tensors' own memory. With the feature `cuda`, tensors of a GPU are worked on
+//! there, on candle's stream and without a copy; `README.md` says how to build that.
+
+#[cfg(feature = "cuda")]
+mod cuda;
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Error, Layout, Result, Shape, Tensor};
 use warpsmith::DeviceBuffer;
@@ -60,6 +63,15 @@ impl CustomOp1 for Silu {
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(
+        &self,
+        storage: &candle_core::CudaStorage,
+        layout: &Layout,
+    ) -> Result<(candle_core::CudaStorage, Shape)> {
+        cuda::on_gpu([(storage, layout)], |stream, [x], y| silu::launch(stream, LaunchConfig::for_len(x.len()), x, y))
+    }
+
     fn bwd(&self, x: &Tensor, _y: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         x.contiguous()?.apply_op2_no_bwd(&g.contiguous()?, &SiluGradient).map(Some)
     }
@@ -82,5 +94,18 @@ impl CustomOp2 for SiluGradient {
             silu_gradient::launch(stream, LaunchConfig::for_len(x.len()), x, g, y)
         })?;
         Ok((CpuStorage::F32(y), x_layout.shape().clone()))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(
+        &self,
+        x: &candle_core::CudaStorage,
+        x_layout: &Layout,
+        g: &candle_core::CudaStorage,
+        g_layout: &Layout,
+    ) -> Result<(candle_core::CudaStorage, Shape)> {
+        cuda::on_gpu([(x, x_layout), (g, g_layout)], |stream, [x, g], y| {
+            silu_gradient::launch(stream, LaunchConfig::for_len(x.len()), x, g, y)
+        })
     }
 }
